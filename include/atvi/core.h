@@ -44,6 +44,8 @@ typedef enum { /* how the evaluation of one point ended; 0 is success */
                ATVI_RUN_OUTSIDE =
                    4,             /* the point violates the bounds or the prior's support; nothing was run */
                ATVI_RUN_CALL = 5, /* an outside program or callback failed */
+               ATVI_RUN_EVENTS = 6, /* an event never came to rest */
+               ATVI_RUN_STEADY = 7, /* no steady state was found */
 } atvi_outcome;
 
 /* How much a message matters: a warning makes a verdict at least "warn", a serious one "bad". */
@@ -130,6 +132,8 @@ typedef enum {
   ATVI_CODE_SOLVER_STEPS,
   ATVI_CODE_PRIORS_DISAGREE,
   ATVI_CODE_CALL_FAILED,
+  ATVI_CODE_EVENTS_ENDLESS,
+  ATVI_CODE_STEADY_NONE,
   ATVI_CODE_FILE_MISSING,
   ATVI_CODE_DATA_UNNAMED,
   ATVI_CODE_RUNS_NONE,

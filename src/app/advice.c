@@ -36,6 +36,9 @@ static const char *const ADVICE[ATVI_CODES] = {
         "The model may be stiff: try the line 'solver stiff' in it, or narrower priors.",
     [ATVI_CODE_PRIORS_DISAGREE] = "The priors contradict each other or their bounds.",
     [ATVI_CODE_CALL_FAILED] = "Run the program by hand with these parameters.",
+    [ATVI_CODE_EVENTS_ENDLESS] = "Let the pulse take the state well away from where its condition holds.",
+    [ATVI_CODE_STEADY_NONE] = "Look at a long run without the line 'start steady': states that grow or "
+                              "oscillate have no steady state.",
     [ATVI_CODE_FILE_MISSING] = "--folder DIR looks for them in another folder.",
     [ATVI_CODE_DATA_UNNAMED] = "Use --data NAME=FILE to say which one is meant.",
     [ATVI_CODE_RUNS_NONE] =

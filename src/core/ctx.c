@@ -166,6 +166,8 @@ const char *atvi_outcome_word(atvi_outcome outcome) {
   case ATVI_RUN_STEPS: return "the solver's step limit was reached";
   case ATVI_RUN_SMALL: return "the solver's step became too small";
   case ATVI_RUN_OUTSIDE: return "the point is outside the prior's support";
+  case ATVI_RUN_EVENTS: return "a pulse with a condition acted again and again without end";
+  case ATVI_RUN_STEADY: return "the model came to no steady state";
   case ATVI_RUN_CALL: return "an outside program or callback failed";
   }
   return "unknown";

@@ -76,6 +76,8 @@ static const char *const CODE[ATVI_CODES] = {
     [ATVI_CODE_SOLVER_STEPS] = "solver-steps",
     [ATVI_CODE_PRIORS_DISAGREE] = "priors-disagree",
     [ATVI_CODE_CALL_FAILED] = "call-failed",
+    [ATVI_CODE_EVENTS_ENDLESS] = "events-endless",
+    [ATVI_CODE_STEADY_NONE] = "steady-none",
     [ATVI_CODE_FILE_MISSING] = "file-missing",
     [ATVI_CODE_DATA_UNNAMED] = "data-unnamed",
     [ATVI_CODE_RUNS_NONE] = "runs-none",
@@ -98,6 +100,8 @@ atvi_code atvi_outcome_code(atvi_outcome outcome) {
   case ATVI_RUN_NONFINITE: return ATVI_CODE_STATE_NOT_FINITE;
   case ATVI_RUN_STEPS:
   case ATVI_RUN_SMALL: return ATVI_CODE_SOLVER_STEPS;
+  case ATVI_RUN_EVENTS: return ATVI_CODE_EVENTS_ENDLESS;
+  case ATVI_RUN_STEADY: return ATVI_CODE_STEADY_NONE;
   case ATVI_RUN_OUTSIDE: return ATVI_CODE_PRIORS_DISAGREE;
   case ATVI_RUN_CALL: return ATVI_CODE_CALL_FAILED;
   }

@@ -36,7 +36,7 @@ typedef struct {
   double *log_lik;   /* [n] finite */
   double *scale;     /* [d] standard deviations of the prior, from draws, > 0 */
   atvi_idx tried;    /* points evaluated to find n */
-  atvi_idx bad[7];   /* of these, by atvi_outcome; [0]: evaluated, but of zero likelihood; [6] unused */
+  atvi_idx bad[8];   /* of these, by atvi_outcome; [0]: evaluated, but of zero likelihood */
 } atvi_starts;
 
 /* Draws points until want >= 1 can be evaluated and have positive density, or a limit (at least 2 000

@@ -111,7 +111,7 @@ static void set_scale(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, const r
 
 static atvi_status fail_none(atvi_ctx *ctx, const atvi_starts *s, const atvi_target *t) {
   int worst = 0;
-  for (int k = 1; k < 6; k++)
+  for (int k = 1; k <= ATVI_RUN_STEADY; k++)
     if (s->bad[k] > s->bad[worst]) worst = k;
   return ATVI_FAIL_AS(ctx, ATVI_EMODEL, atvi_outcome_code((atvi_outcome)worst),
                       "%s: none of %td %s could be evaluated; for %td of them %s",

@@ -278,7 +278,7 @@ static bool read_failed(const reading *r, const json_t *list) {
     int outcome;
     json_t *value;
     if (json_unpack(json_array_get(list, k), "{s:i, s:o}", "outcome", &outcome, "value", &value) != 0 ||
-        outcome < 0 || outcome > ATVI_RUN_CALL || !(failed[k].value = get_numbers(r, value, r->d->n_param)))
+        outcome < 0 || outcome > ATVI_RUN_STEADY || !(failed[k].value = get_numbers(r, value, r->d->n_param)))
       return false;
     failed[k].outcome = (atvi_outcome)outcome;
   }

@@ -117,7 +117,8 @@ enum { /* tokens; single characters stand for themselves */
        TOK_NE,
        TOK_RANGE,
        TOK_PLUS_EQ,
-       TOK_MINUS_EQ
+       TOK_MINUS_EQ,
+       TOK_TIMES_EQ
 };
 
 typedef struct {
@@ -190,7 +191,8 @@ typedef struct ast_stmt {
   int n_dim;
   ast_dim dim[AST_MAX_DIM];
   ast_expr *value; /* right-hand side; list of a table or pulse: see times */
-  ast_expr *times; /* TABLE: list of times, NULL for monthly; PULSE: list */
+  ast_expr *
+      times; /* TABLE: list of times, NULL for monthly; PULSE: list, NULL for every `step` from `lower` to `upper` */
   /* param, observe */
   ast_word *dist;
   atvi_place dist_at;
@@ -219,7 +221,9 @@ typedef struct ast_stmt {
   ast_word *option; /* kind, name or unit; PARAM: the map */
   ast_expr *tol, *atol, *step, *maxsteps;
   double date;
-  int sign; /* PULSE: +1 or -1 */
+  int op;         /* PULSE: '+', '-', '=' or '*' */
+  ast_expr *when; /* PULSE: its condition, in place of times */
+  bool steady;    /* START: from a steady state; value may then be missing */
   atvi_idx n_setting;
   ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
   /* How many blocks `each` it stands in. */

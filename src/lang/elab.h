@@ -14,7 +14,8 @@ enum {
   ELAB_MAX_ELEMENTS = 200000, /* scalar elements of all arrays together */
   ELAB_MAX_PARAMS = 10000,
   ELAB_MAX_WORK = 2000000, /* expressions evaluated */
-  ELAB_MAX_DEPTH = 1500    /* evaluations inside each other */
+  ELAB_MAX_DEPTH = 1500,   /* evaluations inside each other */
+  ELAB_MAX_CONDITIONS = 64 /* of pulses; ATVI_ODE_ROOTS */
 };
 
 #define ELAB_KIND(k) (1u << (k))
@@ -198,12 +199,14 @@ typedef struct {
   const ast_stmt *simulator;  /* NULL: there is none */
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
-  atvi_idx emulator_cap;
   /* What convolve() looks back at, and how many states that takes. */
   atvi_idx n_past, past_cap, n_lag;
   elab_past **past;
   atvi_idx n_index, index_cap;
   elab_index *index;
+  atvi_idx emulator_cap, pulse_cap, trajectory_cap, delay_cap;
+  int n_condition;            /* pulses with one */
+  atvi_place delay_at;        /* the first delay() */
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;
@@ -351,6 +354,20 @@ bool atvi_lang_params(elab *e); /* elab_param.c */
 bool atvi_lang_values(elab *e); /* elab.c: derived, track, logp */
 bool atvi_lang_states(elab *e); /* elab_state.c */
 bool atvi_lang_pulses(elab *e);
+/* elab_event.c: a time of a pulse: a number or date in *time, or *time + *lag where it depends on parameters (*lag is
+ * ATVI_NODE_NONE if not), never before the start. */
+bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time, atvi_node *lag);
+/* at(A, 5), maximum(A, 0, 24), time_of_maximum(A, 0, 24), integral(A, 0, 24), where the model has no function of that name. *found also
+ * after an error. */
+/* delay(S, tau), likewise. */
+atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* What is added to the times of a pulse, or taken from them: a number or of parameters; *least is the least it can be. */
+atvi_node atvi_lang_lag(elab *e, const ast_expr *x, bool minus, double *least);
+/* Complains about `what` where the solver has fixed steps. */
+bool atvi_lang_can_move(elab *e, atvi_place at, const char *what);
+/* The condition of a pulse, and an expression that becomes positive when it becomes true. */
+bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse);
 bool atvi_lang_elab_data(elab *e); /* elab_data.c */
 /* The first and the last time in all data of the whole model; first > last if there is none. */
 bool atvi_lang_data_range(elab *e, double *first, double *last);

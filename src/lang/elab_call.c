@@ -197,7 +197,13 @@ atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x) {
   elab_symbol *fn = atvi_lang_find(v, x->word, &b);
   if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
   if (!fn && !b && strcmp(x->word->text, "convolve") == 0) return atvi_lang_convolve(e, v, x);
-  if (!fn && !b) return atvi_lang_unknown(e, x, true), ATVI_NODE_NONE;
+  if (!fn && !b) {
+    bool found;
+    atvi_node y = atvi_lang_delay_call(e, v, x, &found);
+    if (!found) y = atvi_lang_trajectory_call(e, v, x, &found);
+    if (!found) atvi_lang_unknown(e, x, true);
+    return found ? y : ATVI_NODE_NONE;
+  }
   bool at_time = x->n == 1 && x->arg[0]->kind == EX_TIME;
   const char *hint =
       fn && fn->n_dim ? "elements of arrays are written with [ ]" : "write a * where you mean a product";

@@ -98,7 +98,9 @@ static bool alike(const atvi_lang *a, const atvi_lang *b) {
               a->n_data == b->n_data;
   for (atvi_idx i = 0; same && i < a->n_pulse; i++) {
     const atvi_lang_pulse *p = &a->pulse[i], *q = &b->pulse[i];
-    same = p->n == q->n && p->n_value == q->n_value && same_nodes(p->n, p->increase, q->increase);
+    same = p->n == q->n && p->n_value == q->n_value && same_nodes(p->n, p->amount, q->amount) &&
+           p->moves == q->moves && p->lag == q->lag && p->conditional == q->conditional &&
+           p->holds == q->holds;
   }
   for (atvi_idx i = 0; same && i < a->n_observe; i++) {
     const atvi_lang_observe *p = &a->observe[i], *q = &b->observe[i];

@@ -102,6 +102,10 @@ static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds
     int kind;
     const char *what, *hint;
   } RULES[] = {
+      {ATVI_IN_DELAY, "a delayed state",
+       "delay() belongs into differential equations; give what it shall show a state of its own"},
+      {ATVI_IN_TRAJECTORY, "of a whole run",
+       "at(), maximum(), time_of_maximum() and integral() belong into 'derived'"},
       {ATVI_IN_PREV, "increase()", "increase() belongs into the arguments of 'observe'"},
       {ATVI_IN_DATA, "columns of the data", "columns can be used only in the arguments of 'observe'"},
       {ATVI_IN_STATE, "a state", NULL},
@@ -184,7 +188,7 @@ static elab_env inside(const elab_env *outer, const elab_symbol *sym, const atvi
   if (sym->kind == SYM_CONST)
     v = (elab_env){.allowed = 0, .where = "a constant", .data = -1, .list = sym, .at = at};
   if (sym->kind == SYM_DERIVED)
-    v = (elab_env){.allowed = ELAB_KIND(ATVI_IN_PARAM),
+    v = (elab_env){.allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TRAJECTORY),
                    .where = "a derived quantity",
                    .data = -1,
                    .level = sym->level + 1};

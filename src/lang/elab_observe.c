@@ -259,7 +259,7 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) 
   const atvi_lang_data *data = &e->lang->data[o->data];
   uint32_t kinds = 0;
   for (int k = 0; k < o->n_arg; k++) kinds |= atvi_graph_kinds(e->g, o->arg[k]);
-  if ((kinds & TIMED) && !e->data_stmt[o->data]->time_column) {
+  if ((kinds & TIMED) && !e->data_stmt[o->data]->time_column && !e->lang->steady) {
     atvi_lang_error(e->s, st->at, "name it in the line of the data file: data \"cases.csv\" time day",
                     "this observation depends on time, but the data have no time column");
     return false;

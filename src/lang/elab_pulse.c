@@ -3,14 +3,42 @@
 #include "lang/elab.h"
 #include <math.h>
 
-/* Column of the times; -1 after an error. */
-static atvi_idx time_column(elab *e, const ast_stmt *st, const atvi_csv *csv) {
+/* Column that a bare name means; -1: none. */
+static atvi_idx named(const ast_expr *x, const atvi_csv *csv) {
+  bool name = x->kind == EX_NAME && !x->n && !x->qualifier;
+  return name || x->kind == EX_TIME ? atvi_io_csv_find(csv, name ? x->word->text : "t") : -1;
+}
+
+/* Column of the times; -1 after an error. *lag is what is added to it, or taken from it; NULL: nothing. */
+static atvi_idx time_column(elab *e, const ast_stmt *st, const atvi_csv *csv, const ast_expr **lag) {
   const ast_expr *x = st->times->n == 1 ? st->times->arg[0] : NULL;
   bool name = x && x->kind == EX_NAME && !x->n && !x->qualifier, t = x && x->kind == EX_TIME;
+  *lag = NULL;
   if (name || t) return atvi_lang_find_column(e, csv, name ? x->word->text : "t", x->at);
-  atvi_lang_error(e->s, st->times->at, "for example: pulse A += amount at time from \"doses.csv\"",
-                  "the times of this pulse are a column of the file");
+  for (int side = 0; x && x->kind == EX_BINARY && side < 2; side++) {
+    if (x->op != '+' && (x->op != '-' || side)) continue;
+    atvi_idx column = named(x->arg[side], csv);
+    if (column < 0) continue;
+    *lag = x->arg[1 - side];
+    return column;
+  }
+  atvi_lang_error(e->s, st->times->at,
+                  "for example: pulse A += amount at time from \"doses.csv\", or at time + lag from ...",
+                  "the times of this pulse are a column of the file, or one and a lag");
   return -1;
+}
+
+/* What is added to the times: a number in *offset, or pulse->lag. *least: the least it can be. */
+static bool find_lag(elab *e, const ast_stmt *st, const ast_expr *x, atvi_lang_pulse *pulse, double *offset,
+                     double *least) {
+  *offset = *least = 0;
+  if (!x) return true;
+  atvi_node lag = atvi_lang_lag(e, x, st->times->arg[0]->op == '-', least);
+  if (lag == ATVI_NODE_NONE) return false;
+  if (atvi_lang_constant(e, lag, offset)) return true;
+  pulse->moves = true;
+  pulse->lag = lag;
+  return atvi_lang_can_move(e, x->at, "pulses at times that are parameters");
 }
 
 bool atvi_lang_pulse_rows(elab *e, const ast_stmt *st, elab_rows *rows) {
@@ -19,15 +47,20 @@ bool atvi_lang_pulse_rows(elab *e, const ast_stmt *st, elab_rows *rows) {
 
 /* Refuses a time at which the pulse cannot act. */
 static bool check_time(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx row, atvi_idx column,
-                       double before, double t) {
+                       double before, double t, double least) {
   double start = e->lang->start, steps = (t - start) / e->lang->step;
   bool off = e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps));
   if (t < before)
     atvi_lang_data_error(e->s, csv, row, column, st->file_at, "sort the file by time",
                          "the times are not ascending: %g follows %g", t, before);
-  else if (t < start && (e->lang->n_data || !e->lang->n_block))
-    atvi_lang_data_error(e->s, csv, row, column, st->file_at, "start earlier, or drop the row",
-                         "the pulse at %g lies before the start time %g", t, start);
+  else if (!(t + least >= start) && (e->lang->n_data || !e->lang->n_block))
+    atvi_lang_data_error(
+        e->s, csv, row, column, st->file_at,
+        least < 0 ? "start earlier, or bound the lag from below: param lag ~ normal(2, 1) in (0, inf)"
+                  : "start earlier, or drop the row",
+        least < 0 ? "the pulse at %g and a negative lag could lie before the start time %g"
+                  : "the pulse at %g lies before the start time %g",
+        t, start);
   else if (off)
     atvi_lang_data_error(e->s, csv, row, column, st->file_at, "pulses of 'next' equations fall on steps",
                          "the pulse at %g is not a whole number of steps of %g after the start %g", t,
@@ -70,17 +103,19 @@ static atvi_idx coincide(atvi_idx n, const double *t) {
 
 bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_lang_pulse *pulse) {
   const atvi_csv *csv = rows->csv;
-  atvi_idx column = time_column(e, st, csv), n = 0;
+  const ast_expr *lag;
+  double offset, least;
+  atvi_idx column = time_column(e, st, csv, &lag), n = 0;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
   double *value = atvi_lang_take(e->s, csv->n_row * rows->n, sizeof *value);
-  if (column < 0 || !t || !value) return false;
+  if (column < 0 || !t || !value || !find_lag(e, st, lag, pulse, &offset, &least)) return false;
   for (atvi_idx r = 0; r < csv->n_row; r++) {
     bool missing;
     if (!numbers(e, st, rows, r, value + n * rows->n, &missing)) return false;
     if (missing) continue;
-    if (!atvi_lang_time_cell(e, csv, r, column, st->times->at, &t[n]) ||
-        !check_time(e, st, csv, r, column, n ? t[n - 1] : -INFINITY, t[n]))
-      return false;
+    if (!atvi_lang_time_cell(e, csv, r, column, st->times->at, &t[n])) return false;
+    t[n] += offset;
+    if (!check_time(e, st, csv, r, column, n ? t[n - 1] : -INFINITY, t[n], least)) return false;
     n++;
   }
   pulse->n_time = n;
@@ -99,7 +134,8 @@ bool atvi_lang_pulse_first(elab *e, double *first) {
     double t;
     if (st->kind != KW_PULSE || !st->file) continue;
     if (!atvi_lang_csv(e, st, &csv)) return false;
-    atvi_idx column = time_column(e, st, csv);
+    const ast_expr *lag;
+    atvi_idx column = time_column(e, st, csv, &lag);
     if (column < 0) return false;
     for (atvi_idx r = 0; r < csv->n_row; r++) {
       if (!atvi_lang_time_cell(e, csv, r, column, st->times->at, &t)) return false;

@@ -59,7 +59,7 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
     }
     by[k] = st;
     elab_env v = {.vars = loop.vars,
-                  .allowed = DYNAMICS,
+                  .allowed = DYNAMICS | ELAB_KIND(ATVI_IN_DELAY),
                   .where = "an equation",
                   .data = -1,
                   .next = st->kind == KW_NEXT};
@@ -103,72 +103,189 @@ bool atvi_lang_states(elab *e) {
   return complete(e, by);
 }
 
-static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
-  atvi_idx n = st->times->n;
-  double *t = atvi_lang_take(e->s, n, sizeof *t);
-  for (atvi_idx k = 0; t && k < n; k++) {
-    if (!atvi_lang_time(e, st->times->arg[k], "the time of a pulse", &t[k])) return false;
-    atvi_place at = st->times->arg[k]->at;
-    if (k > 0 && !(t[k] > t[k - 1])) {
-      atvi_lang_error(e->s, at, "sort them", "times of a pulse must ascend: %g follows %g", t[k], t[k - 1]);
-      return false;
-    }
-    if (t[k] < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
-      atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g",
-                      t[k], e->lang->start);
-      return false;
-    }
-    double steps = (t[k] - e->lang->start) / e->lang->step;
-    if (e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps))) {
-      atvi_lang_error(e->s, at, "pulses of 'next' equations fall on steps",
-                      "the pulse at %g is not a whole number of steps of %g after the start %g", t[k],
-                      e->lang->step, e->lang->start);
-      return false;
-    }
+/* The method of steps is the explicit solver's. */
+static bool check_delays(elab *e) {
+  const bool conditional = e->n_condition > 0;
+  if (!e->lang->n_delay || (!conditional && !e->lang->steady)) return true;
+  atvi_lang_error(e->s, e->delay_at, "leave one of them out",
+                  conditional ? "delay() does not go together with pulses that have a condition"
+                              : "delay() does not go together with a steady start");
+  return false;
+}
+
+/* Whether a pulse may be at t. */
+static bool pulse_time(elab *e, atvi_place at, double t) {
+  if (t < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
+    atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g", t,
+                    e->lang->start);
+    return false;
   }
-  pulse->n_time = n;
+  double steps = (t - e->lang->start) / e->lang->step;
+  if (e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps))) {
+    atvi_lang_error(e->s, at, "pulses of 'next' equations fall on steps",
+                    "the pulse at %g is not a whole number of steps of %g after the start %g", t,
+                    e->lang->step, e->lang->start);
+    return false;
+  }
+  return true;
+}
+
+/* at every 24 from 0 to 240 */
+static bool pulse_every(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
+  enum { MOST = 100000 };
+  double every, from, to;
+  if (!atvi_lang_number(e, NULL, st->step, "the time between pulses", &every) ||
+      !atvi_lang_time(e, st->lower, "the time of the first pulse", &from) ||
+      !atvi_lang_time(e, st->upper, "the time of the last pulse", &to))
+    return false;
+  double n = floor((to - from) / every * (1 + 1e-12)) + 1;
+  if (!(every > 0) || !(n >= 1 && n <= MOST)) {
+    atvi_lang_error(e->s, st->range_at, "for example: at every 24 from 0 to 240",
+                    every > 0 ? "every %g from %g to %g is not between 1 and %d times"
+                              : "the time between pulses must be above 0, not %g",
+                    every, from, to, MOST);
+    return false;
+  }
+  double *t = atvi_lang_take(e->s, (atvi_idx)n, sizeof *t);
+  for (atvi_idx k = 0; t && k < (atvi_idx)n; k++) {
+    t[k] = from + (double)k * every;
+    if (!pulse_time(e, k ? st->range_at : st->lower->at, t[k])) return false;
+  }
+  pulse->n_time = (atvi_idx)n;
   pulse->time = t;
   return t != NULL;
 }
 
-static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
+/* Where the amounts of pulses stand that have no file. */
+static const elab_env PLAIN = {.allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) |
+                                          ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_TABLE),
+                               .where = "a pulse",
+                               .data = -1};
+
+/* Element j of the loop: its state and amount. */
+static bool pulse_element(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop,
+                          const elab_env *where, atvi_idx j, atvi_idx *state, atvi_node *amount) {
+  atvi_lang_loop_at(e, loop, j);
+  atvi_idx k = atvi_lang_offset(e, sym, loop->n_dim, loop->at, st->at);
+  if (k < 0) return false;
+  *state = sym->base + k;
+  elab_env v = *where;
+  v.vars = loop->vars;
+  *amount = atvi_lang_eval(e, &v, st->value);
+  if (*amount == ATVI_NODE_NONE) return false;
+  if (st->op == '-') *amount = atvi_graph_op1(e->g, ATVI_OP_NEG, *amount);
+  return true;
+}
+
+/* One more pulse of a statement, of elements first .. first + n - 1 of its loop. */
+static atvi_lang_pulse *add_pulse(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop,
+                                  const elab_env *where, atvi_idx first, atvi_idx n) {
+  if (!ATVI_PUSH(e->s->pool, e->lang->pulse, e->lang->n_pulse, e->pulse_cap))
+    return atvi_lang_nomem(e->s), NULL;
+  atvi_idx *state = atvi_lang_take(e->s, n, sizeof *state);
+  atvi_node *amount = atvi_lang_take(e->s, n, sizeof *amount);
+  for (atvi_idx j = 0; state && amount && j < n; j++)
+    if (!pulse_element(e, st, sym, loop, where, first + j, &state[j], &amount[j])) return NULL;
+  atvi_lang_pulse *out = &e->lang->pulse[e->lang->n_pulse++];
+  *out = (atvi_lang_pulse){.n = n, .state = state, .amount = amount};
+  out->how = st->op == '=' ? ATVI_PULSE_SET : st->op == '*' ? ATVI_PULSE_SCALE : ATVI_PULSE_ADD;
+  return state && amount ? out : NULL;
+}
+
+/* Solvers with fixed steps cannot land on what moves. */
+bool atvi_lang_can_move(elab *e, atvi_place at, const char *what) {
+  if (e->lang->kind != ATVI_MODEL_MAP && e->lang->solver != ATVI_SOLVER_RK4) return true;
+  atvi_lang_error(e->s, at, "differential equations with solver rk45 or stiff have them",
+                  e->lang->kind == ATVI_MODEL_MAP ? "'next' equations cannot have %s"
+                                                  : "the solver rk4 cannot have %s",
+                  what);
+  return false;
+}
+
+/* Times that are numbers make one pulse of all elements; each other time makes one of its own, for each element. */
+static bool pulse_list(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop) {
+  atvi_idx n = st->times->n, n_fixed = 0;
+  double *t = atvi_lang_take(e->s, n, sizeof *t);
+  if (!t) return false;
+  for (atvi_idx k = 0; k < n; k++) {
+    const ast_expr *x = st->times->arg[k];
+    atvi_node lag = ATVI_NODE_NONE;
+    for (atvi_idx j = 0; j < loop->total && (j == 0 || lag != ATVI_NODE_NONE); j++) {
+      double *time = atvi_lang_take(e->s, 1, sizeof *time);
+      atvi_lang_loop_at(e, loop, j);
+      if (!time || !atvi_lang_event_time(e, loop->vars, x, time, &lag)) return false;
+      if (lag == ATVI_NODE_NONE) {
+        if (n_fixed > 0 && !(*time > t[n_fixed - 1])) {
+          atvi_lang_error(e->s, x->at, "sort them", "times of a pulse must ascend: %g follows %g", *time,
+                          t[n_fixed - 1]);
+          return false;
+        }
+        t[n_fixed++] = *time;
+        if (!pulse_time(e, x->at, *time)) return false;
+        continue;
+      }
+      atvi_lang_pulse *p = atvi_lang_can_move(e, x->at, "pulses at times that are parameters")
+                               ? add_pulse(e, st, sym, loop, &PLAIN, j, 1)
+                               : NULL;
+      if (!p) return false;
+      p->moves = true;
+      p->lag = lag;
+      p->n_time = 1;
+      p->time = time;
+    }
+  }
+  if (n_fixed == 0 && n > 0) return true;
+  atvi_lang_pulse *p = add_pulse(e, st, sym, loop, &PLAIN, 0, loop->total);
+  if (!p) return false;
+  p->n_time = n_fixed;
+  p->time = t;
+  return true;
+}
+
+static bool pulse_when(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop) {
+  if (!atvi_lang_can_move(e, st->when->at, "pulses with a condition")) return false;
+  for (atvi_idx j = 0; j < loop->total; j++) {
+    atvi_lang_loop_at(e, loop, j);
+    atvi_lang_pulse when = {0};
+    if (!atvi_lang_condition(e, loop->vars, st->when, &when)) return false;
+    if (++e->n_condition > ELAB_MAX_CONDITIONS) {
+      atvi_lang_error(e->s, st->when->at, "an array has one for each element",
+                      "more than %d pulses with a condition", ELAB_MAX_CONDITIONS);
+      return false;
+    }
+    atvi_lang_pulse *p = add_pulse(e, st, sym, loop, &PLAIN, j, 1);
+    if (!p) return false;
+    p->conditional = true;
+    p->when = when.when;
+    p->holds = when.holds;
+  }
+  return true;
+}
+
+static bool pulse(elab *e, const ast_stmt *st, atvi_idx number) {
   const elab_symbol *sym = state_of(e, st, "a pulse");
   elab_loop loop;
   if (!sym || !atvi_lang_loop(e, NULL, st->n_dim, st->dim, true, &loop)) return false;
-  elab_env v = {.allowed = DYNAMICS, .where = "a pulse", .data = -1};
+  elab_env v = PLAIN;
+  if (st->when) return pulse_when(e, st, sym, &loop);
+  if (st->times && !st->file) return pulse_list(e, st, sym, &loop);
   if (st->file) {
-    v.data = -2 - (out - e->lang->pulse);
-    v.rows = &e->pulse_rows[out - e->lang->pulse];
+    v.data = -2 - number;
+    v.rows = &e->pulse_rows[number];
     v.allowed |= ELAB_KIND(ATVI_IN_DATA);
+    if (!atvi_lang_pulse_rows(e, st, v.rows)) return false;
   }
-  if (!(st->file ? atvi_lang_pulse_rows(e, st, v.rows) : pulse_times(e, st, out))) return false;
-  atvi_idx *state = atvi_lang_take(e->s, loop.total, sizeof *state);
-  atvi_node *node = atvi_lang_take(e->s, loop.total, sizeof *node);
-  for (atvi_idx j = 0; state && node && j < loop.total; j++) {
-    atvi_lang_loop_at(e, &loop, j);
-    atvi_idx k = atvi_lang_offset(e, sym, loop.n_dim, loop.at, st->at);
-    if (k < 0) return false;
-    state[j] = sym->base + k;
-    v.vars = loop.vars;
-    node[j] = atvi_lang_eval(e, &v, st->value);
-    if (node[j] == ATVI_NODE_NONE) return false;
-    if (st->sign < 0) node[j] = atvi_graph_op1(e->g, ATVI_OP_NEG, node[j]);
-  }
-  out->n = loop.total;
-  out->state = state;
-  out->increase = node;
-  return state && node && (!st->file || atvi_lang_pulse_values(e, st, v.rows, out));
+  atvi_lang_pulse *p = add_pulse(e, st, sym, &loop, &v, 0, loop.total);
+  return p && (st->file ? atvi_lang_pulse_values(e, st, v.rows, p) : pulse_every(e, st, p));
 }
 
 bool atvi_lang_pulses(elab *e) {
-  atvi_idx n = 0;
+  atvi_idx n = 0, number = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_PULSE;
-  if (!(e->lang->pulse = atvi_lang_take(e->s, n, sizeof *e->lang->pulse)) ||
-      !(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows))))
-    return false;
+  if (!(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows)))) return false;
+  e->lang->pulse = NULL;
+  e->pulse_cap = e->n_condition = 0;
   for (atvi_idx i = 0; i < e->file->n; i++)
-    if (e->file->stmt[i].kind == KW_PULSE &&
-        !pulse(e, &e->file->stmt[i], &e->lang->pulse[e->lang->n_pulse++]))
-      return false;
-  return true;
+    if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;
+  return check_delays(e);
 }

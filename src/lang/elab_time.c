@@ -226,6 +226,19 @@ static bool check_times(elab *e, const ast_stmt *start) {
   return true;
 }
 
+/* Rows without a time are seen at the start, where the start is steady. */
+static bool rows_at_rest(elab *e) {
+  for (atvi_idx d = 0; e->lang->steady && d < e->lang->n_data; d++) {
+    atvi_lang_data *data = &e->lang->data[d];
+    if (data->time) continue;
+    double *t = atvi_lang_take(e->s, data->n_row, sizeof *t);
+    if (!t) return false;
+    for (atvi_idx r = 0; r < data->n_row; r++) t[r] = e->lang->start;
+    data->time = t;
+  }
+  return true;
+}
+
 bool atvi_lang_start(elab *e) {
   const ast_stmt *start = only(e, KW_START, "start"), *burnin = only(e, KW_BURNIN, "burnin");
   if (e->s->status != ATVI_OK) return false;
@@ -242,7 +255,14 @@ bool atvi_lang_start(elab *e) {
   double first;
   if (!first_time(e, &first)) return false;
   e->lang->start = first < INFINITY ? first : 0;
-  if (start && !atvi_lang_time(e, start->value, "the start time", &e->lang->start)) return false;
+  e->lang->steady = start && start->steady;
+  if (e->lang->steady && e->lang->kind != ATVI_MODEL_ODE) {
+    atvi_lang_error(e->s, start->at, "give the start as a time: start 0",
+                    "'start steady' needs differential equations");
+    return false;
+  }
+  if (start && start->value && !atvi_lang_time(e, start->value, "the start time", &e->lang->start))
+    return false;
   if (burnin) {
     double length;
     if (!atvi_lang_number(e, NULL, burnin->value, "the burn-in", &length)) return false;
@@ -259,5 +279,5 @@ bool atvi_lang_start(elab *e) {
                     e->lang->start);
     return false;
   }
-  return check_times(e, start ? start : burnin);
+  return check_times(e, start ? start : burnin) && rows_at_rest(e);
 }

@@ -13,14 +13,16 @@
 
 /* Input kinds of the graph. */
 enum {
-  ATVI_IN_PARAM, /* index: scalar parameter */
-  ATVI_IN_TIME,  /* index 0: t */
-  ATVI_IN_STATE, /* index: scalar state */
-  ATVI_IN_PREV,  /* index: scalar state at the previous row of the data set (start time for the first) */
-  ATVI_IN_TABLE, /* index 2k, 2k+1: value of table k now = [2k] + [2k+1] * t */
-  ATVI_IN_DATA,  /* index: column of the observation's data set, in the current row */
-  ATVI_IN_HOIST, /* made by the model: work done once per point */
-  ATVI_IN_SEED,  /* made by the model: adjoint seeds */
+  ATVI_IN_PARAM,      /* index: scalar parameter */
+  ATVI_IN_TIME,       /* index 0: t */
+  ATVI_IN_STATE,      /* index: scalar state */
+  ATVI_IN_PREV,       /* index: scalar state at the previous row of the data set (start time for the first) */
+  ATVI_IN_TABLE,      /* index 2k, 2k+1: value of table k now = [2k] + [2k+1] * t */
+  ATVI_IN_DATA,       /* index: column of the observation's data set, in the current row */
+  ATVI_IN_HOIST,      /* made by the model: work done once per point */
+  ATVI_IN_SEED,       /* made by the model: adjoint seeds */
+  ATVI_IN_DELAY = 10, /* index: delayed state; in equations alone */
+  ATVI_IN_TRAJECTORY = 9, /* index: quantity of the path; in derived quantities alone */
 };
 
 typedef enum { ATVI_MODEL_STATIC, ATVI_MODEL_ODE, ATVI_MODEL_MAP } atvi_model_kind;
@@ -78,19 +80,49 @@ bool atvi_lang_has_month(const struct atvi_lang *lang, double t);
 void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a,
                         double *b, double *next);
 
+/* What a pulse does with its amounts. */
+typedef enum { ATVI_PULSE_ADD, ATVI_PULSE_SET, ATVI_PULSE_SCALE } atvi_pulse_how;
+
 typedef struct {
   atvi_idx n_time;
   const double *time; /* [n_time] ascending */
+  /* the times are time[i] + lag, which depends on parameters */
+  bool moves;
+  atvi_node lag;
+  /* it has no times, and acts when `holds` becomes true, which is when `when` becomes positive; both may depend on states */
+  bool conditional;
+  atvi_node when, holds;
+  atvi_pulse_how how;
   atvi_idx n;
   const atvi_idx *state; /* [n] states that change */
-  atvi_node *increase;   /* [n] what is added, from the state just before */
+  atvi_node *amount;     /* [n] what is added, the new value, or the factor, from the state just before */
   /* Numbers that come with each time, from a file; 0 if there is none. */
   atvi_idx n_value;
-  /* [n_time][n_value] inputs ATVI_IN_DATA of `increase`: index k is value k of the present time. */
+  /* [n_time][n_value] inputs ATVI_IN_DATA of `amount`: index k is value k of the present time. */
   const double *value;
   /* At most this many of its times coincide, in any unit; 0 without values. */
   atvi_idx n_same;
 } atvi_lang_pulse;
+
+/* A state some time ago. */
+typedef struct {
+  atvi_idx state;
+  atvi_node lag; /* a constant, or of parameters */
+} atvi_lang_delay;
+
+/* What a derived quantity may ask of the way the states take. */
+typedef enum {
+  ATVI_TRAJECTORY_AT,
+  ATVI_TRAJECTORY_MAXIMUM,
+  ATVI_TRAJECTORY_TIME_OF_MAXIMUM,
+  ATVI_TRAJECTORY_INTEGRAL
+} atvi_trajectory_kind;
+
+typedef struct {
+  atvi_trajectory_kind kind;
+  atvi_node node;  /* of parameters, states, time and tables */
+  double from, to; /* AT: both are its time */
+} atvi_lang_trajectory;
 
 typedef struct {
   const char *name;    /* "" if the file did not give one */
@@ -98,9 +130,10 @@ typedef struct {
   const atvi_csv *csv; /* NULL where the file is missing and that was allowed */
   atvi_idx n_row;
   const char *time_name; /* the time column's name as the model file has it; NULL if the data have no time */
-  const double *time;    /* [n_row] ascending, in model time; NULL if the data have no time */
-  atvi_idx n_col;        /* columns as inputs of kind ATVI_IN_DATA */
-  const double *value;   /* [n_row][n_col] numbers; NaN where missing */
+  const double *
+      time; /* [n_row] ascending, in model time; NULL if the data have no time (where the start is steady: the start) */
+  atvi_idx n_col;      /* columns as inputs of kind ATVI_IN_DATA */
+  const double *value; /* [n_row][n_col] numbers; NaN where missing */
 } atvi_lang_data;
 
 /* Observations that are a sum of processes in time: emulator(flow, sill) + exponential(v, l) + white(s2). */
@@ -240,11 +273,16 @@ typedef struct atvi_lang {
   atvi_node log_extra; /* sum of `logp` terms, parameters only; a constant 0 if none */
   atvi_idx n_derived;
   atvi_lang_value *derived;
+  atvi_idx n_delay;
+  atvi_lang_delay *delay; /* [n_delay] what ATVI_IN_DELAY stands for */
+  atvi_idx n_trajectory;
+  atvi_lang_trajectory *trajectory; /* [n_trajectory] what ATVI_IN_TRAJECTORY stands for */
   atvi_idx n_state;
   atvi_lang_state *state;
   /* The last n_lag of them hold past values for convolve() and are not shown. */
   atvi_idx n_lag;
   double start; /* start time */
+  bool steady;  /* states start where the equations at that time come to rest, from their initial values */
   double step;  /* MAP: time between two states */
   atvi_calendar calendar;
   atvi_solver_kind solver;

@@ -138,7 +138,7 @@ static bool goes_on(const ast_token *t) {
            t->word->keyword == KW_OR || t->word->keyword == KW_NOT;
   return (t->kind > 0 && t->kind < 256 && strchr("+-*/^<>=~,:", t->kind)) || t->kind == TOK_LE ||
          t->kind == TOK_GE || t->kind == TOK_EQ || t->kind == TOK_NE || t->kind == TOK_RANGE ||
-         t->kind == TOK_PLUS_EQ || t->kind == TOK_MINUS_EQ;
+         t->kind == TOK_PLUS_EQ || t->kind == TOK_MINUS_EQ || t->kind == TOK_TIMES_EQ;
 }
 
 /* These cannot begin a statement: the line before goes on. */
@@ -375,8 +375,8 @@ static bool lex_punctuation(lexer *l) {
   static const struct {
     char text[3];
     int kind;
-  } PAIRS[] = {{"<=", TOK_LE},    {">=", TOK_GE},      {"==", TOK_EQ},      {"!=", TOK_NE},
-               {"..", TOK_RANGE}, {"+=", TOK_PLUS_EQ}, {"-=", TOK_MINUS_EQ}};
+  } PAIRS[] = {{"<=", TOK_LE},    {">=", TOK_GE},      {"==", TOK_EQ},       {"!=", TOK_NE},
+               {"..", TOK_RANGE}, {"+=", TOK_PLUS_EQ}, {"-=", TOK_MINUS_EQ}, {"*=", TOK_TIMES_EQ}};
   for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++)
     if (l->p[0] == PAIRS[i].text[0] && l->p[1] == PAIRS[i].text[1]) {
       if (!push(l, PAIRS[i].kind, here(l))) return false;

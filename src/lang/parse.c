@@ -206,6 +206,16 @@ static bool parse_expr_only(ast_parser *p, ast_stmt *st) {
   return st->value != NULL;
 }
 
+/* start 0, start steady, start 0 steady */
+static bool parse_start(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  st->steady = atvi_lang_eat(p, "steady");
+  if (st->steady) return true;
+  if (!parse_expr_only(p, st)) return false;
+  st->steady = atvi_lang_eat(p, "steady");
+  return true;
+}
+
 static bool parse_calendar(ast_parser *p, ast_stmt *st) {
   const char *hint = "the date of t = 0 and the unit of time: calendar 2009-12-19 week";
   st->date = p->tok->number;
@@ -306,19 +316,36 @@ static bool parse_walk(ast_parser *p, ast_stmt *st) {
   return true;
 }
 
+/* every 24 from 0 to 240 */
+static bool parse_every(ast_parser *p, ast_stmt *st) {
+  const char *hint = "for example: at every 24 from 0 to 240";
+  st->range_at = p->tok->at;
+  if (!(st->step = atvi_lang_expr_sum(p))) return false;
+  if (!atvi_lang_eat(p, "from")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'from'"), false;
+  if (!(st->lower = atvi_lang_expr_sum(p))) return false;
+  if (!atvi_lang_eat(p, "to")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'to'"), false;
+  st->upper = atvi_lang_expr_sum(p);
+  return st->upper != NULL;
+}
+
 static bool parse_pulse(ast_parser *p, ast_stmt *st) {
+  const char *hint = "for example: pulse I += 10 at [5, 12], pulse I = 0 at 5, pulse I *= 0.5 at 5";
   if (!define(p, st) || !dims(p, st)) return false;
-  st->sign = p->tok->kind == TOK_MINUS_EQ ? -1 : 1;
-  if (p->tok->kind == TOK_MINUS_EQ)
-    p->tok++;
-  else if (!atvi_lang_expect(p, TOK_PLUS_EQ, "for example: pulse I += 10 at [5, 12]"))
-    return false;
+  switch (p->tok->kind) {
+  case TOK_MINUS_EQ: st->op = '-'; break;
+  case TOK_TIMES_EQ: st->op = '*'; break;
+  case '=': st->op = '='; break;
+  default: st->op = '+'; break;
+  }
+  if (st->op == '+' ? !atvi_lang_expect(p, TOK_PLUS_EQ, hint) : !p->tok++) return false;
   if (!(st->value = atvi_lang_expr(p))) return false;
+  if (atvi_lang_eat(p, "when")) return (st->when = atvi_lang_expr(p)) != NULL;
   if (!atvi_lang_eat(p, "at")) {
-    atvi_lang_error(p->s, p->tok->at, "for example: pulse I += 10 at [5, 12]", "expected 'at', found %s",
+    atvi_lang_error(p->s, p->tok->at, hint, "expected 'at' or 'when', found %s",
                     atvi_lang_token_text(p, p->tok));
     return false;
   }
+  if (atvi_lang_eat(p, "every")) return parse_every(p, st);
   st->times = atvi_lang_expr(p);
   if (st->times && atvi_lang_eat(p, "from") && !file_name(p, st)) return false;
   if (st->times && st->times->kind != EX_LIST) {
@@ -524,8 +551,8 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   case KW_NEXT:
   case KW_DERIVED:
   case KW_TRACK: return define_array(p, st);
+  case KW_START: return parse_start(p, st);
   case KW_STEP:
-  case KW_START:
   case KW_BURNIN:
   case KW_LOGP: return parse_expr_only(p, st);
   case KW_CALENDAR: return parse_calendar(p, st);

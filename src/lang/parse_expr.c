@@ -23,6 +23,7 @@ const char *atvi_lang_token_text(ast_parser *p, const ast_token *t) {
   case TOK_RANGE: return "'..'";
   case TOK_PLUS_EQ: return "'+='";
   case TOK_MINUS_EQ: return "'-='";
+  case TOK_TIMES_EQ: return "'*='";
   case TOK_NAME: text = atvi_pool_printf(p->s->pool, "'%.60s'", t->word->text); break;
   default: text = atvi_pool_printf(p->s->pool, "'%c'", t->kind); break;
   }

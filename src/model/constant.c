@@ -64,6 +64,12 @@ static void number(scan *s) {
           s->still[i] ? s->lang->state[i].init : atvi_graph_input(s->g, kind, m->state_at[i]);
     }
   }
+  for (atvi_idx k = 0; k < s->lang->n_delay; k++) {
+    atvi_node x = atvi_graph_input(s->g, ATVI_IN_DELAY, k);
+    s->from[2 * s->n + k] = x;
+    s->to[2 * s->n + k] =
+        s->still[s->lang->delay[k].state] ? s->lang->state[s->lang->delay[k].state].init : x;
+  }
 }
 
 /* Calls fn for every expression that may hold a state. */
@@ -72,8 +78,11 @@ static void each(atvi_lang *lang, void (*fn)(void *user, atvi_node *x), void *us
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (int a = 0; a < lang->observe[o].n_arg; a++) fn(user, &lang->observe[o].arg[a]);
   for (atvi_idx i = 0; i < lang->n_track; i++) fn(user, &lang->track[i].node);
+  for (atvi_idx i = 0; i < lang->n_trajectory; i++) fn(user, &lang->trajectory[i].node);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx j = 0; j < lang->pulse[p].n; j++) fn(user, &lang->pulse[p].increase[j]);
+    for (atvi_idx j = 0; j < lang->pulse[p].n; j++) fn(user, &lang->pulse[p].amount[j]);
+  for (atvi_idx p = 0; p < lang->n_pulse; p++)
+    if (lang->pulse[p].conditional) fn(user, &lang->pulse[p].when), fn(user, &lang->pulse[p].holds);
 }
 
 typedef struct {
@@ -100,7 +109,7 @@ static bool rewrite_all(const scan *s) {
   if (!l.node) return false;
   l.n = 0;
   each(s->lang, collect, &l);
-  atvi_graph_substitute(s->g, l.n, l.node, 2 * s->n, s->from, s->to);
+  atvi_graph_substitute(s->g, l.n, l.node, 2 * s->n + s->lang->n_delay, s->from, s->to);
   l.n = 0;
   each(s->lang, put_back, &l);
   return true;
@@ -110,8 +119,9 @@ atvi_status atvi_model_constant(atvi_model *m) {
   atvi_idx n = m->lang->n_state;
   scan s = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = n};
   s.still = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *s.still);
-  s.from = atvi_pool_take(m->pool, (size_t)(2 * n + 1), sizeof *s.from);
-  s.to = atvi_pool_take(m->pool, (size_t)(2 * n + 1), sizeof *s.to);
+  const size_t n_sub = (size_t)(2 * n + m->lang->n_delay + 1);
+  s.from = atvi_pool_take(m->pool, n_sub, sizeof *s.from);
+  s.to = atvi_pool_take(m->pool, n_sub, sizeof *s.to);
   atvi_node *rhs = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *rhs);
   m->state_at = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->state_at);
   m->live = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->live);

@@ -35,6 +35,14 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
   ATVI_TAKE(a, head.scratch, m->scratch + 1);
   ATVI_TAKE(a, head.time, 1);
+  if (m->lang->steady) {
+    ATVI_TAKE(a, head.guess, (n + 1) * L);
+    ATVI_TAKE(a, head.guess_bar, (n + 1) * L);
+  }
+  ATVI_TAKE(a, head.path_value, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path_out, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path_best, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path_seen, (m->lang->n_trajectory + 1) * L);
   if (m->automatic) {
     ATVI_TAKE(a, head.yout2, (n_out * n + 1) * L);
     ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
@@ -66,6 +74,10 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;
   if (status == ATVI_OK && m->automatic) status = atvi_ode_work_new(ctx, &m->other, &w->other);
   if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
+  if (status == ATVI_OK && m->has_ode && m->lang->steady)
+    status = atvi_ode_work_new(ctx, &m->steady, &w->steady);
+  if (status == ATVI_OK && m->has_ode && m->lang->n_trajectory)
+    status = atvi_ode_work_new(ctx, &m->path, &w->path);
   if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {
     atvi_model_work_free(w);
@@ -81,6 +93,8 @@ void atvi_model_work_free(void *work) {
   if (w->ode) atvi_ode_work_free(w->ode);
   atvi_ode_work_free(w->other);
   if (w->exact) atvi_ode_work_free(w->exact);
+  atvi_ode_work_free(w->path);
+  atvi_ode_work_free(w->steady);
   atvi_model_emulated_work_free(w->emulated);
   atvi_block_free(w->ctx, w);
 }
@@ -99,15 +113,31 @@ void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w) {
     for (int l = 0; l < L; l++) w->theta[(m->target.d + i) * L + l] = m->covariate[i];
 }
 
-static void setup(const atvi_model *m, atvi_model_work *w) {
-  atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
-                      (double *[]){w->hoist, w->y0, w->arg});
-}
-
 /* to = from in the lanes of mask, [n][L] */
 static void take_lanes(atvi_idx n, unsigned mask, const double *from, double *to) {
   for (atvi_idx i = 0; i < n * L; i++)
     if (mask >> (i % L) & 1) to[i] = from[i];
+}
+
+void atvi_model_setup(const atvi_model *m, atvi_model_work *w, atvi_setup_how how) {
+  double *y0 = w->steady ? w->guess : w->y0;
+  atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
+                      (double *[]){w->hoist, y0, w->arg});
+  for (int l = 0; l < L; l++) w->rest[l] = ATVI_RUN_OK;
+  if (!w->steady) return;
+  if (how == ATVI_SETUP_FROZEN)
+    atvi_ode_replay(&m->steady, w->steady, 0, w->guess, w->hoist, w->y0, w->rest);
+  else
+    atvi_ode_solve(&m->steady, w->steady, w->guess, w->hoist, w->y0, how == ATVI_SETUP_TAPE, w->rest);
+  unsigned failed = 0;
+  for (int l = 0; l < L; l++) failed |= (unsigned)(w->rest[l] != ATVI_RUN_OK) << l;
+  take_lanes(m->n_state, failed, w->guess, w->y0);
+}
+
+/* What ended before the start did not begin. */
+static void keep_rest(const atvi_model_work *w, atvi_outcome outcome[L]) {
+  for (int l = 0; l < L; l++)
+    if (w->rest[l] != ATVI_RUN_OK) outcome[l] = w->rest[l];
 }
 
 /* The lanes of mask, and those it has run before, by the other solver. */
@@ -123,7 +153,7 @@ static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, u
 }
 
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
-  setup(m, w);
+  atvi_model_setup(m, w, tape ? ATVI_SETUP_TAPE : ATVI_SETUP_PLAIN);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
   w->by_other = 0;
   if (!m->has_ode) return;
@@ -131,6 +161,7 @@ void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_o
   unsigned failed = 0;
   for (int l = 0; l < L; l++) failed |= (unsigned)(outcome[l] != ATVI_RUN_OK) << l;
   if (w->other) solve_by_other(m, w, tape, failed, outcome);
+  keep_rest(w, outcome);
 }
 
 static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
@@ -191,12 +222,13 @@ typedef void solving(const atvi_model *m, atvi_model_work *w, bool tape, atvi_ou
 
 static void solve_frozen(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
   (void)tape;
-  setup(m, w);
+  atvi_model_setup(m, w, ATVI_SETUP_FROZEN);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
   bool other = w->by_other & 1;
   if (m->has_ode)
     atvi_ode_replay(other ? &m->other : &m->ode, other ? w->other : w->ode, 0, w->y0, w->hoist, w->yout,
                     outcome);
+  keep_rest(w, outcome);
 }
 
 static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
@@ -205,8 +237,9 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
     return;
   }
   w->by_other = 0;
-  setup(m, w);
+  atvi_model_setup(m, w, ATVI_SETUP_PLAIN);
   atvi_ode_solve(&m->exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
+  keep_rest(w, outcome);
 }
 
 static void gradient(const atvi_model *m, atvi_model_work *w) {
@@ -220,6 +253,10 @@ static void gradient(const atvi_model *m, atvi_model_work *w) {
   if (w->by_other) {
     take_lanes(n, w->by_other, w->y0_bar2, w->y0_bar);
     take_lanes(nh, w->by_other, w->hoist_bar2, w->hoist_bar);
+  }
+  if (w->steady) {
+    atvi_ode_adjoint(&m->steady, w->steady, w->hoist, w->y0_bar, w->guess_bar, w->hoist_bar);
+    memcpy(w->y0_bar, w->guess_bar, (size_t)(n * L) * sizeof *w->y0_bar);
   }
   atvi_graph_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds},
                       (double *[]){w->grad_l});

@@ -178,7 +178,11 @@ struct atvi_model {
 
   bool has_ode;
   atvi_ode ode;
-  atvi_ode exact; /* the same with a tolerance near rounding */
+  /* to the states at the start, where they are steady */
+  atvi_ode steady;
+  atvi_ode path; /* as exact, to the last time that a derived quantity asks for; only if there is one */
+  atvi_node *path_node; /* [lang->n_trajectory] */
+  atvi_ode exact;       /* the same with a tolerance near rounding */
   /* The model names no solver: points at which `ode` fails are run by `other`, and solver_why says how `ode` was chosen. */
   bool automatic;
   atvi_ode other;
@@ -193,6 +197,19 @@ struct atvi_model {
   bool interpret;
   atvi_idx n_output;
   double *output_time; /* [n_output] */
+  /* Delayed states, and the nodes of delays that depend on parameters (else ATVI_NODE_NONE). */
+  atvi_idx n_delay;
+  atvi_ode_delay *delay;
+  atvi_node *delay_node; /* [n_delay] */
+  /* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of conditions. */
+  atvi_idx n_moving, n_root, cap_moving, cap_moving_node;
+  /* while echoes of delays are collected */
+  bool adds_echoes;
+  double echo_end;
+  atvi_node *moving_node; /* [n_moving] */
+  atvi_ode_moving *moving;
+  atvi_node *root_node; /* [2][n_root] what becomes positive, and the condition */
+  atvi_idx *root_pulse;
   atvi_idx n_combo, cap_combo;
   atvi_pulses *combo; /* [n_combo], the solver's pulses */
 
@@ -235,6 +252,8 @@ ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m); /* the target */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
+/* The stops of m->steady, from m->ode. */
+ATVI_CHECKED atvi_status atvi_model_steady_stops(atvi_model *m);
 /* rk45, rk4, stiff or map, as in a line `solver`; "rk45, stiff": the second runs what the first cannot. */
 const char *atvi_model_solver_word(const atvi_model *m);
 /* Makes m->jacobian, and gives its program and the operations that it and the right-hand sides take. */
@@ -267,14 +286,21 @@ typedef struct {
   double *yout, *ybar;                      /* [n_output][n][L] */
   double *el;                               /* [max(max_el, args, ...)][L] */
   double *scratch;
-  double *time;                 /* [1] */
-  atvi_ode_work *exact;         /* for m->exact */
-  atvi_ode_work *ode;           /* NULL without states */
-  atvi_ode_work *other;         /* for m->other; NULL if there is none */
-  double *yout2;                /* [n_output][n][L] of m->other */
-  double *y0_bar2, *hoist_bar2; /* [n][L], [n_hoist][L] */
-  unsigned by_other;            /* lanes that the last solve left to m->other */
-  atvi_emulated_work *emulated; /* NULL without processes */
+  double *time;                  /* [1] */
+  atvi_ode_work *exact;          /* for m->exact */
+  atvi_ode_work *steady;         /* for m->steady; NULL if the start is not steady */
+  double *guess, *guess_bar;     /* [n][L] where it sets out from */
+  atvi_outcome rest[ATVI_LANES]; /* whether a steady state was found */
+  atvi_ode_work *ode;            /* NULL without states */
+  atvi_ode_work *other;          /* for m->other; NULL if there is none */
+  double *yout2;                 /* [n_output][n][L] of m->other */
+  double *y0_bar2, *hoist_bar2;  /* [n][L], [n_hoist][L] */
+  unsigned by_other;             /* lanes that the last solve left to m->other */
+  atvi_emulated_work *emulated;  /* NULL without processes */
+  atvi_ode_work *path;           /* for m->path; NULL if no derived quantity asks for it */
+  double *path_value;            /* [lang->n_trajectory][L] what they ask */
+  double *path_out, *path_best;  /* [lang->n_trajectory][L] */
+  bool *path_seen;               /* [lang->n_trajectory][L] */
 } atvi_model_work;
 
 extern const atvi_target_ops atvi_model_ops;
@@ -286,6 +312,9 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
                           atvi_idx first);
 /* Puts the numbers of the unit after the parameters of all lanes. */
 void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w);
+/* Runs setup for the lanes in w->theta, up to the states at the start. How: w->steady's runs with tape or as the tape's lane 0. */
+typedef enum { ATVI_SETUP_PLAIN, ATVI_SETUP_TAPE, ATVI_SETUP_FROZEN } atvi_setup_how;
+void atvi_model_setup(const atvi_model *m, atvi_model_work *w, atvi_setup_how how);
 /* Runs setup and the solver for the lanes in w->theta. */
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
 
@@ -314,6 +343,8 @@ void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const doub
                             double *scale);
 void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,
                                 const double *dlocation, const double *dscale, double *dtheta);
+/* What derived quantities ask of the paths of the lanes in w->theta, to w->path_value; NaN where a run fails. */
+void atvi_model_paths(const atvi_model *m, atvi_model_work *w);
 void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out);

@@ -36,10 +36,10 @@ static void hoist(builder *b, atvi_idx n, atvi_node *x) {
   atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
 }
 
-/* What pulse item[i] of a combination adds, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
-static const atvi_node *increases(builder *b, const atvi_pulses *combo, atvi_idx i) {
+/* The amounts of pulse item[i] of a combination, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
+static const atvi_node *amounts(builder *b, const atvi_pulses *combo, atvi_idx i) {
   const atvi_lang_pulse *p = &b->lang->pulse[combo->item[i]];
-  if (!p->n_value) return p->increase;
+  if (!p->n_value) return p->amount;
   atvi_node *from = inputs(b, ATVI_IN_DATA, p->n_value), *to = take(b, p->n_value, sizeof *to);
   atvi_node *x = take(b, p->n, sizeof *x);
   if (!from || !to || !x) return NULL;
@@ -47,7 +47,7 @@ static const atvi_node *increases(builder *b, const atvi_pulses *combo, atvi_idx
   for (atvi_idx j = 0; j < i; j++)
     if (combo->item[j] == combo->item[i]) at += p->n_value;
   for (atvi_idx k = 0; k < p->n_value; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, at + k);
-  for (atvi_idx j = 0; j < p->n; j++) x[j] = p->increase[j];
+  for (atvi_idx j = 0; j < p->n; j++) x[j] = p->amount[j];
   atvi_graph_substitute(b->g, p->n, x, p->n_value, from, to);
   return x;
 }
@@ -70,6 +70,22 @@ static atvi_status place_cold_lists(builder *b) {
   return ATVI_OK;
 }
 
+/* Delayed states come with the tables, after the jumps. */
+static bool delays(builder *b) {
+  atvi_model *m = b->m;
+  const atvi_idx first = atvi_model_tab(b->lang) + m->n_jump;
+  atvi_node *from = inputs(b, ATVI_IN_DELAY, m->n_delay), *to = take(b, m->n_delay, sizeof *to);
+  if (!from || !to) return false;
+  for (atvi_idx k = 0; k < m->n_delay; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, first + k);
+  if (m->n_delay) atvi_graph_substitute(b->g, b->n, b->rhs, m->n_delay, from, to);
+  for (atvi_idx k = 0; k < m->n_delay; k++) {
+    if (m->delay_node[k] == ATVI_NODE_NONE) continue;
+    hoist(b, 1, &m->delay_node[k]);
+    m->delay[k].par = atvi_graph_failed(b->g) ? 0 : atvi_graph_get(b->g, m->delay_node[k]).index;
+  }
+  return true;
+}
+
 static atvi_status rewrite(builder *b) {
   atvi_model *m = b->m;
   b->cap = 5 * atvi_graph_size(b->g); /* a node of a list holds up to four elements */
@@ -78,6 +94,7 @@ static atvi_status rewrite(builder *b) {
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
   if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+  if (!delays(b)) return ATVI_ENOMEM;
   place_lists(b, b->n, b->rhs);
   ATVI_TRY(place_cold_lists(b));
   hoist(b, b->n, b->rhs);
@@ -87,16 +104,30 @@ static atvi_status rewrite(builder *b) {
   hoist(b, m->n_jump, m->jump_node);
   for (atvi_idx j = 0; j < m->n_jump && !atvi_graph_failed(b->g); j++)
     m->jump_at[j] = atvi_graph_get(b->g, m->jump_node[j]).index;
+  for (atvi_idx i = 0; i < m->n_unit; i++) {
+    atvi_model *u = m->unit[i];
+    hoist(b, u->n_moving, u->moving_node);
+    for (atvi_idx j = 0; j < u->n_moving && !atvi_graph_failed(b->g); j++)
+      u->moving[j].par = atvi_graph_get(b->g, u->moving_node[j]).index;
+  }
+  hoist(b, 2 * m->n_root, m->root_node);
+  m->path_node = take(b, b->lang->n_trajectory, sizeof *m->path_node);
+  if (!m->path_node) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < b->lang->n_trajectory; k++) m->path_node[k] = b->lang->trajectory[k].node;
+  hoist(b, b->lang->n_trajectory, m->path_node);
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < m->combo[c].n; i++) {
       const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
-      const atvi_node *increase = increases(b, &m->combo[c], i);
-      if (!increase) return ATVI_ENOMEM;
+      const atvi_node *amount = amounts(b, &m->combo[c], i);
+      if (!amount) return ATVI_ENOMEM;
       for (atvi_idx j = 0; j < p->n; j++) {
         atvi_node *at = &y[m->state_at[p->state[j]]]; /* a state with pulses is solved for */
-        *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, increase[j]);
+        *at =
+            p->how == ATVI_PULSE_SET
+                ? amount[j]
+                : atvi_graph_op2(b->g, p->how == ATVI_PULSE_ADD ? ATVI_OP_ADD : ATVI_OP_MUL, *at, amount[j]);
       }
     }
     place_lists(b, b->n, y);
@@ -207,30 +238,38 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TIME, 1, false);
   in(s, ATVI_IN_STATE, b->n, false);
   in(s, ATVI_IN_HOIST, b->m->n_hoist, false);
-  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump, false);
+  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump + b->m->n_delay, false);
 }
 
-/* A program of the solver and its adjoint. */
-static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number,
-                        const atvi_node *f) {
-  atvi_node *seed = inputs(b, ATVI_IN_SEED, b->n);
-  atvi_idx nh = b->m->n_hoist, nw = b->n + nh;
+/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times move. */
+static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, atvi_idx n_out,
+                        const atvi_node *f, bool holds) {
+  const atvi_model *m = b->m;
+  atvi_node *seed = inputs(b, ATVI_IN_SEED, n_out);
+  const atvi_idx nd = m->n_delay, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
+  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + nd > 0, nw = b->n + nh + nt + nd;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
-  for (atvi_idx i = 0; i < nw; i++)
+  for (atvi_idx i = 0; i < b->n + nh; i++)
     wrt[i] =
         i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
   atvi_scatters picked = {.pool = b->m->pool};
-  atvi_graph_vjp_scatter(b->g, b->n, f, seed, nw, wrt, grad, &picked);
+  if (nt) wrt[b->n + nh] = atvi_graph_input(b->g, ATVI_IN_TIME, 0);
+  for (atvi_idx k = 0; k < nd; k++) wrt[b->n + nh + 1 + k] = atvi_graph_input(b->g, ATVI_IN_TABLE, first + k);
+  atvi_graph_vjp_scatter(b->g, n_out, f, seed, nw, wrt, grad, &picked);
   atvi_prog_spec *s = begin(b, name, number);
   solver_inputs(b, s);
-  out(s, b->n, f, false);
+  out(s, n_out, f, false);
+  if (holds) out(s, n_out, f + n_out, false);
   s = begin(b, name_vjp, number);
   solver_inputs(b, s);
-  in(s, ATVI_IN_SEED, b->n, false);
+  in(s, ATVI_IN_SEED, n_out, false);
   out(s, b->n, grad, false);
   out(s, nh, grad + b->n, true);
-  return scatter(b, s, &picked, b->n);
+  if (!scatter(b, s, &picked, b->n)) return false;
+  if (nt) out(s, 1, grad + b->n + nh, false);
+  if (nd) out(s, nd, grad + b->n + nh + 1, false);
+  return true;
 }
 
 static bool jacobian(builder *b) {
@@ -330,16 +369,23 @@ static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 14 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  b->spec = take(b, 17 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
             scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
-            solver_pair(b, "rhs", "rhs_vjp", -1, b->rhs);
-  for (atvi_idx c = 0; ok && c < m->n_combo; c++) ok = solver_pair(b, "pulse", "pulse_vjp", c, b->pulse[c]);
+            solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false);
+  for (atvi_idx c = 0; ok && c < m->n_combo; c++)
+    ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false);
+  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
   if (ok && m->n_place > 0) ok = placed(b);
+  if (ok && b->lang->n_trajectory > 0) {
+    atvi_prog_spec *s = begin(b, "path", -1);
+    solver_inputs(b, s);
+    out(s, b->lang->n_trajectory, m->path_node, false);
+  }
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
                                  &m->hot, &m->info));
@@ -360,6 +406,10 @@ static atvi_status hot(builder *b, bool interpret) {
   m->ode.n_pulse = m->n_combo;
   m->ode.pulse = pulse;
   m->ode.pulse_vjp = pulse + m->n_combo;
+  if (m->n_root) {
+    m->ode.root = atvi_graph_module_get(m->hot, i++);
+    m->ode.root_vjp = atvi_graph_module_get(m->hot, i++);
+  }
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     m->rows[k].value = atvi_graph_module_get(m->hot, i++);
     m->rows[k].grad = atvi_graph_module_get(m->hot, i++);
@@ -369,6 +419,7 @@ static atvi_status hot(builder *b, bool interpret) {
     m->placed = atvi_graph_module_get(m->hot, i++);
     m->placed_vjp = atvi_graph_module_get(m->hot, i++);
   }
+  if (b->lang->n_trajectory > 0) m->path.path = atvi_graph_module_get(m->hot, i++);
   return ATVI_OK;
 }
 
@@ -390,7 +441,9 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
   if (!x) return false;
   for (atvi_idx i = 0; i < n; i++) x[i] = v[i].node;
   place_lists(b, n, x);
-  out(cold_begin(b, name, -1, 0), n, x, false);
+  atvi_prog_spec *s = cold_begin(b, name, -1, 0);
+  in(s, ATVI_IN_TRAJECTORY, b->lang->n_trajectory, false);
+  out(s, n, x, false);
   return true;
 }
 

@@ -48,7 +48,8 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
   static const double none[1] = {0};
   for (atvi_idx first = 0; first < B; first += L) {
     int real = atvi_model_load_lanes(m, w, B, theta, first);
-    const double *in[] = {w->theta, none, none, none, none, none, none};
+    const double *in[] = {w->theta, none, none, none, none, none, none, w->path_value};
+    if (w->path) atvi_model_paths(m, w);
     atvi_graph_prog_run(&m->derived, w->scratch, in, (double *[]){w->el});
     for (atvi_idx i = 0; i < m->lang->n_derived; i++)
       for (int l = 0; l < real; l++) out[i * B + first + l] = w->el[i * L + l];
@@ -159,7 +160,7 @@ static void report_series(const reporting *p, atvi_model_work *w) {
   for (atvi_idx i = 0; i < nt; i++) {
     const double *states = m->has_ode ? w->yout + i * n * L : w->yout;
     const double *tab = m->n_output ? m->output_tab + 2 * lang->n_table * i : none;
-    const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none, w->hoist};
+    const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none, w->hoist, none};
     atvi_graph_prog_run(&m->track, w->scratch, in, (double *[]){w->el});
     double *to = p->out + m->target.n_obs * p->B + p->first;
     for (atvi_idx k = 0; k < lang->n_track + lang->n_state - lang->n_lag; k++) {

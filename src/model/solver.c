@@ -16,7 +16,8 @@
 static const double TOL_REL = 1e-4, ABS_PER_REL = 1e-2;
 /* What counts as exact: a thousandth of the tolerance in use, within what rounding allows. */
 static const double EXACT_PER_TOL = 1e-3, EXACT_LEAST = 1e-11;
-static const atvi_idx MAX_STEPS = 100000;
+static const atvi_idx MAX_STEPS = 100000, STEADY_STEPS = 10000;
+static const double NEVER = 1e300;
 
 enum {
   DRAWS = 8 * ATVI_LANES, /* from the prior, run by the implicit solver */
@@ -46,6 +47,12 @@ static void describe(atvi_model *m) {
   ode->n_tab = atvi_model_tab(lang);
   ode->n_jump = m->n_jump;
   ode->jump = m->jump_at;
+  ode->n_delay = m->n_delay;
+  ode->delay = m->delay;
+  ode->n_moving = m->n_moving;
+  ode->moving = m->moving;
+  ode->n_root = m->n_root;
+  ode->root_pulse = m->root_pulse;
   ode->n_output = m->n_output;
   ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
   ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
@@ -59,6 +66,38 @@ static void describe_exact(atvi_model *m) {
   m->exact.tol_rel = fmin(m->ode.tol_rel, fmax(EXACT_PER_TOL * m->ode.tol_rel, EXACT_LEAST));
   m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
   m->exact.max_steps = 10 * m->ode.max_steps;
+  atvi_ode path = m->exact;
+  path.path = m->path.path;
+  path.most_stops = m->path.most_stops;
+  path.n_stop = m->path.n_stop;
+  path.stop = m->path.stop;
+  m->path = path;
+}
+
+atvi_status atvi_model_steady_stops(atvi_model *m) {
+  atvi_ode_stop *stop = atvi_pool_take(m->pool, 2, sizeof *stop);
+  if (!stop) return ATVI_ENOMEM;
+  stop[0] = stop[1] = m->ode.stop[0];
+  stop[0].output = stop[0].pulse = stop[1].pulse = -1;
+  stop[1].output = 0;
+  stop[1].t = NEVER;
+  m->steady.stop = stop;
+  return ATVI_OK;
+}
+
+/* The run to a steady start: implicit steps, however long. */
+static atvi_status describe_steady(atvi_model *m) {
+  ATVI_TRY(atvi_model_steady_stops(m));
+  const atvi_ode_stop *stop = m->steady.stop;
+  m->steady = m->ode;
+  m->steady.method = ATVI_ODE_STIFF;
+  m->steady.steady = true;
+  m->steady.n_stop = 2;
+  m->steady.stop = stop;
+  m->steady.n_output = 1;
+  m->steady.n_moving = m->steady.n_root = m->steady.most_moving = m->steady.most_stops = 0;
+  m->steady.max_steps = STEADY_STEPS;
+  return ATVI_OK;
 }
 
 /* Operations of a value and a gradient, from the work of a value. */
@@ -81,8 +120,7 @@ static double run(const atvi_model *m, atvi_model_work *w, const atvi_ode *ode, 
   atvi_outcome outcome[ATVI_LANES];
   memcpy(w->theta, theta, (size_t)(m->target.d * ATVI_LANES) * sizeof *theta);
   atvi_model_load_covariates(m, w);
-  atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
-                      (double *[]){w->hoist, w->y0, w->arg});
+  atvi_model_setup(m, w, ATVI_SETUP_PLAIN);
   atvi_ode_solve(ode, work, w->y0, w->hoist, w->yout, false, outcome);
   *arrived = true;
   for (int l = 0; l < ATVI_LANES; l++) *arrived = *arrived && outcome[l] == ATVI_RUN_OK;
@@ -182,16 +220,20 @@ static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *i
 
 atvi_status atvi_model_solver(atvi_model *m) {
   const atvi_idx d = m->target.d;
+  price p = {.n = (double)m->n_state};
   bool implicit;
   describe(m);
   describe_exact(m);
+  if (m->has_ode && m->lang->steady) ATVI_TRY(describe_steady(m));
   if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
-      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2)
-    return ATVI_OK;
-  price p = {.n = (double)m->n_state};
+      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2 || m->n_delay > 0)
+    return m->has_ode && m->lang->steady && !m->steady.jac.fn
+               ? atvi_model_jacobian(m, !m->interpret, &m->steady.jac, &p.jac, &p.rhs)
+               : ATVI_OK;
   double *theta = atvi_pool_take(m->pool, (size_t)(d * (DRAWS + BEST) + DRAWS), sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_model_jacobian(m, false, &m->ode.jac, &p.jac, &p.rhs));
+  ATVI_TRY(atvi_model_jacobian(m, m->lang->steady && !m->interpret, &m->ode.jac, &p.jac, &p.rhs));
+  m->steady.jac = m->ode.jac;
   m->automatic = true;
   m->other = m->ode;
   m->other.method = ATVI_ODE_STIFF;
@@ -199,6 +241,7 @@ atvi_status atvi_model_solver(atvi_model *m) {
   if ((implicit || m->uses_both) && !m->interpret)
     ATVI_TRY(atvi_model_jacobian(m, true, &m->ode.jac, &p.jac, &p.rhs));
   m->other.jac = m->ode.jac;
+  if (m->lang->steady) m->steady.jac = m->ode.jac;
   if (implicit) {
     atvi_ode ode = m->ode;
     m->ode = m->other;
@@ -206,7 +249,7 @@ atvi_status atvi_model_solver(atvi_model *m) {
   }
   atvi_idx most = m->exact.max_steps;
   describe_exact(m);
-  m->exact.max_steps = most;
+  m->exact.max_steps = m->path.max_steps = most;
   return ATVI_OK;
 }
 

@@ -254,7 +254,7 @@ static bool gather(const atvi_model *m, events *e, double end, double eps) {
   bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0, 0);
   for (atvi_idx i = 0; i < m->n_output; i++) ok = ok && add(e, m->output_time[i], EVENT_OUTPUT, i, 0);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx i = 0; i < lang->pulse[p].n_time; i++) {
+    for (atvi_idx i = 0; !lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
       double t = lang->pulse[p].time[i];
       if (map) t = to_grid(lang, t);
       if (t >= lang->start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p, i);
@@ -337,15 +337,108 @@ static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item
   return true;
 }
 
-static atvi_status stops(atvi_model *m, double eps) {
+/* One more instant of parameters' times. */
+static bool add_moving(atvi_model *m, atvi_node node, double offset, atvi_idx pulse) {
+  for (atvi_idx i = 0; pulse < 0 && i < m->n_moving; i++)
+    if (m->moving_node[i] == node && m->moving[i].offset == offset) return true;
+  if (!ATVI_PUSH(m->pool, m->moving, m->n_moving, m->cap_moving) ||
+      !ATVI_PUSH(m->pool, m->moving_node, m->n_moving, m->cap_moving_node))
+    return false;
+  m->moving_node[m->n_moving] = node;
+  m->moving[m->n_moving++] = (atvi_ode_moving){.offset = offset, .pulse = pulse};
+  return true;
+}
+
+/* Delays of states that change. Those of other states are numbers already, and are delays of any state. */
+static atvi_status delays(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  m->n_delay = lang->n_delay;
+  m->delay = atvi_pool_take(m->pool, (size_t)m->n_delay + 1, sizeof *m->delay);
+  m->delay_node = atvi_pool_take(m->pool, (size_t)m->n_delay + 1, sizeof *m->delay_node);
+  if (!m->delay || !m->delay_node) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < m->n_delay; k++) {
+    const atvi_idx state = m->state_at[lang->delay[k].state];
+    double lag = 0;
+    bool fixed = atvi_graph_is_const(lang->graph, lang->delay[k].lag, &lag);
+    m->delay[k] = (atvi_ode_delay){.state = state >= 0 ? state : 0, .par = -1, .lag = lag};
+    m->delay_node[k] = fixed ? ATVI_NODE_NONE : lang->delay[k].lag;
+  }
+  return ATVI_OK;
+}
+
+/* Whether delay k is the first with its lag. */
+static bool first_lag(const atvi_lang *lang, atvi_idx k) {
+  for (atvi_idx j = 0; j < k; j++)
+    if (lang->delay[j].lag == lang->delay[k].lag) return false;
+  return true;
+}
+
+/* What jumps at the start, at a pulse or in a table comes again a delay later, a little smoother each time: the solver lands on the first
+ * few. An instant is a number and a node, or ATVI_NODE_NONE. */
+typedef struct {
+  double t;
+  atvi_node node;
+} echo;
+
+enum { ECHOES = 4, MOST_ECHOES = 20000 };
+
+static bool push_echo(atvi_model *m, echo **item, atvi_idx *n, atvi_idx *cap, double t, atvi_node node) {
+  if (*n >= MOST_ECHOES || (node == ATVI_NODE_NONE && t > m->echo_end)) return true;
+  if (!ATVI_PUSH(m->pool, *item, *n, *cap)) return false;
+  (*item)[(*n)++] = (echo){t, node};
+  return true;
+}
+
+/* Fixed ones are added to e, if it is given; the others become moving instants without a pulse. */
+static bool echoes(atvi_model *m, events *e, double end) {
+  const atvi_lang *lang = m->lang;
+  atvi_graph *g = lang->graph;
+  echo *item = NULL;
+  atvi_idx n = 0, cap = 0, from = 0;
+  bool ok = true;
+  m->echo_end = end;
+  for (atvi_idx i = 0; e && i < e->n; i++)
+    if (e->item[i].kind != EVENT_OUTPUT)
+      ok = ok && push_echo(m, &item, &n, &cap, e->item[i].t, ATVI_NODE_NONE);
+  for (atvi_idx p = 0; ok && p < lang->n_pulse; p++)
+    for (atvi_idx i = 0; lang->pulse[p].moves && i < lang->pulse[p].n_time; i++)
+      ok = ok && push_echo(m, &item, &n, &cap, lang->pulse[p].time[i], lang->pulse[p].lag);
+  for (int round = 0; ok && round < ECHOES; round++) {
+    atvi_idx to = n;
+    for (atvi_idx i = from; ok && i < to; i++)
+      for (atvi_idx k = 0; ok && k < lang->n_delay; k++) {
+        double lag = 0;
+        const echo x = item[i];
+        if (!first_lag(lang, k)) continue;
+        bool fixed = atvi_graph_is_const(g, lang->delay[k].lag, &lag);
+        atvi_node node = fixed ? x.node
+                         : x.node == ATVI_NODE_NONE
+                             ? lang->delay[k].lag
+                             : atvi_graph_op2(g, ATVI_OP_ADD, x.node, lang->delay[k].lag);
+        ok = push_echo(m, &item, &n, &cap, x.t + lag, node);
+      }
+    from = to;
+    for (atvi_idx i = from; ok && i < n; i++) {
+      if (item[i].node == ATVI_NODE_NONE)
+        ok = add(e, item[i].t, EVENT_TABLE, 0, 0);
+      else if (m->adds_echoes)
+        ok = add_moving(m, item[i].node, item[i].t, -1);
+    }
+  }
+  return ok;
+}
+
+static atvi_status stops(atvi_model *m, double end, double eps, atvi_ode *ode) {
   events e = {.pool = m->pool};
-  bool ok = gather(m, &e, m->output_time[m->n_output - 1], eps);
+  bool ok = gather(m, &e, end, eps);
+  if (end > m->output_time[m->n_output - 1]) ok = ok && add(&e, end, EVENT_START, 0, 0);
+  if (m->n_delay) ok = ok && echoes(m, &e, end);
   if (e.n > MOST_EVENTS)
     return ATVI_FAIL(
         m->ctx, ATVI_EMODEL,
         "%s: error: between the start time %g and the last time %g tables change more than %d times\n"
         "hint: are the times right, and in the unit that the model means?",
-        m->lang->path, m->lang->start, m->output_time[m->n_output - 1], MOST_EVENTS);
+        m->lang->path, m->lang->start, end, MOST_EVENTS);
   atvi_ode_stop *stop = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *stop) : NULL;
   atvi_idx *item = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *item) : NULL;
   atvi_idx n = 0;
@@ -359,9 +452,68 @@ static atvi_status stops(atvi_model *m, double eps) {
     }
   }
   if (!ok || !stop || !item) return ATVI_ENOMEM;
-  m->ode.n_stop = n;
-  m->ode.stop = stop;
+  ode->n_stop = n;
+  ode->stop = stop;
   return ATVI_OK;
+}
+
+/* The pulses of parameters' times: those of one lag and time act together, and the one that comes first in the file has them. */
+static atvi_status moving(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  const atvi_idx first = 2 * lang->n_table, n_tab = atvi_model_tab(lang);
+  atvi_idx most = 0;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++) most += lang->pulse[p].moves ? lang->pulse[p].n_time : 0;
+  event *same = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *same);
+  atvi_idx *item = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *item);
+  if (!item || !same) return ATVI_ENOMEM;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++)
+    for (atvi_idx i = 0; lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
+      const atvi_node lag = lang->pulse[p].lag;
+      const double time = lang->pulse[p].time[i];
+      atvi_idx n = 0;
+      for (atvi_idx q = 0; q < lang->n_pulse; q++)
+        for (atvi_idx j = 0; lang->pulse[q].moves && lang->pulse[q].lag == lag && j < lang->pulse[q].n_time;
+             j++)
+          if (lang->pulse[q].time[j] == time) {
+            same[n] = (event){time, EVENT_PULSE, q, j};
+            item[n++] = q;
+          }
+      if (item[0] != p || same[0].row != i) continue; /* it is there already */
+      double *tab = n_tab > first ? atvi_pool_take(m->pool, (size_t)n_tab, sizeof *tab) : NULL;
+      atvi_idx combo = combine(m->base, n, item);
+      if (combo < 0 || (n_tab > first && !tab) || !add_moving(m, lag, time, combo)) return ATVI_ENOMEM;
+      for (atvi_idx k = 0; tab && k < n; k++) put_values(lang, same, k, tab);
+      m->moving[m->n_moving - 1].tab = tab ? tab + first : NULL;
+      m->moving[m->n_moving - 1].tab_from = first;
+    }
+  return ATVI_OK;
+}
+
+/* The pulses of conditions; those of one condition act together. */
+static atvi_status roots(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_node *node = atvi_pool_take(m->pool, 2 * (size_t)lang->n_pulse + 1, sizeof *node);
+  atvi_node *truth = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *truth);
+  atvi_idx *item = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *item);
+  m->root_pulse = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *m->root_pulse);
+  if (!node || !truth || !item || !m->root_pulse) return ATVI_ENOMEM;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++) {
+    const atvi_node holds = lang->pulse[p].holds;
+    atvi_idx n_item = 0;
+    for (atvi_idx q = 0; q < lang->n_pulse; q++)
+      if (lang->pulse[q].conditional && lang->pulse[q].holds == holds) item[n_item++] = q;
+    if (!lang->pulse[p].conditional || item[0] != p) continue;
+    if ((m->root_pulse[m->n_root] = combine(m->base, n_item, item)) < 0) return ATVI_ENOMEM;
+    truth[m->n_root] = holds;
+    node[m->n_root++] = lang->pulse[p].when;
+  }
+  for (atvi_idx e = 0; e < m->n_root; e++) node[m->n_root + e] = truth[e];
+  m->root_node = node;
+  return ATVI_OK;
+}
+
+static double map_end(const atvi_lang *lang, double t) {
+  return lang->kind == ATVI_MODEL_MAP ? to_grid(lang, t) : t;
 }
 
 atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
@@ -379,5 +531,15 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   for (atvi_idx i = 0; i < m->n_output; i++)
     atvi_model_tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
   m->has_ode = m->n_state > 0;
-  return m->has_ode ? stops(m, eps) : ATVI_OK;
+  if (!m->has_ode) return ATVI_OK;
+  m->adds_echoes = true;
+  ATVI_TRY(delays(m));
+  ATVI_TRY(moving(m));
+  ATVI_TRY(roots(m));
+  double end = m->output_time[m->n_output - 1], last = fmax(end, m->lang->start + m->lang->step);
+  for (atvi_idx k = 0; k < m->lang->n_trajectory; k++)
+    last = fmax(last, map_end(m->lang, m->lang->trajectory[k].to));
+  ATVI_TRY(stops(m, end, eps, &m->ode));
+  m->adds_echoes = false;
+  return m->lang->n_trajectory ? stops(m, last, eps, &m->path) : ATVI_OK;
 }

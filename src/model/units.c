@@ -127,7 +127,7 @@ static atvi_status adopt(const atvi_model *base, atvi_lang *lang) {
   lang->track = of->track;
   for (atvi_idx o = 0; o < of->n_observe; o++)
     memcpy(lang->observe[o].arg, of->observe[o].arg, sizeof of->observe[o].arg);
-  for (atvi_idx p = 0; p < of->n_pulse; p++) lang->pulse[p].increase = of->pulse[p].increase;
+  for (atvi_idx p = 0; p < of->n_pulse; p++) lang->pulse[p].amount = of->pulse[p].amount;
   return ATVI_OK;
 }
 
@@ -158,17 +158,22 @@ static void unit_end(const atvi_model *base, atvi_model *u) {
   u->filled = own.filled;
   u->n_series_time = own.n_series_time;
   u->series_time = own.series_time;
+  u->n_moving = own.n_moving;
+  u->moving = own.moving;
   u->target.self = u;
   u->target.n_series = own.target.n_series;
   u->target.series = own.target.series;
   u->target.n_obs = own.target.n_obs;
   u->target.n_out = own.target.n_out;
-  atvi_ode *ode[] = {&u->ode, &u->exact, &u->other};
+  atvi_ode *ode[] = {&u->ode, &u->exact, &u->other, &u->path};
   for (size_t i = 0; i < sizeof ode / sizeof *ode; i++) {
-    ode[i]->max_steps += own.ode.n_stop - ode[i]->n_stop;
-    ode[i]->n_stop = own.ode.n_stop;
-    ode[i]->stop = own.ode.stop;
+    const atvi_ode *of = ode[i] == &u->path ? &own.path : &own.ode;
+    ode[i]->max_steps += of->n_stop - ode[i]->n_stop;
+    ode[i]->n_stop = of->n_stop;
+    ode[i]->stop = of->stop;
     ode[i]->n_output = own.n_output;
+    ode[i]->n_moving = own.n_moving;
+    ode[i]->moving = own.moving;
   }
 }
 
@@ -177,6 +182,8 @@ static void measure_most(atvi_model *base) {
     const atvi_model *u = base->unit[i];
     if (u->n_output > base->most_output) base->most_output = u->n_output;
     if (u->ode.n_stop > base->ode.most_stops) base->ode.most_stops = u->ode.n_stop;
+    if (u->path.n_stop > base->path.most_stops) base->path.most_stops = u->path.n_stop;
+    if (u->n_moving > base->ode.most_moving) base->ode.most_moving = u->n_moving;
   }
 }
 
@@ -212,7 +219,10 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
   ATVI_TRY(atvi_model_programs(base, opts->interpret));
   for (atvi_idx i = 0; i < block->n_unit; i++) ATVI_TRY(atvi_model_series(unit[i]));
   ATVI_TRY(atvi_model_solver(base));
-  for (atvi_idx i = 1; i < block->n_unit; i++) unit_end(base, unit[i]);
+  for (atvi_idx i = 1; i < block->n_unit; i++) {
+    unit_end(base, unit[i]);
+    if (base->has_ode && base->lang->steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
+  }
   return ATVI_OK;
 }
 

@@ -66,7 +66,11 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
     int m = stages - s; /* adjoints known */
     combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
+    if (w->noting) atvi_ode_note_stage(w, s, w->err);
+    if (w->n_delay) atvi_ode_delay_take(w, r, s, w->err);
     atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
+    if (w->n_delay) atvi_ode_delay_hand(ode, w, r, t, parbar);
+    if (w->noting) atvi_ode_note_time(w, tb->c[s]);
   }
   combine(stages, n, ONES, w->one, bar, bar + size, w->err);
   assign(n, r->h, w->err, w->lam);

@@ -57,6 +57,33 @@ static atvi_status check_stops(atvi_ctx *ctx, const atvi_ode *o) {
   return ATVI_OK;
 }
 
+static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
+  if (o->n_moving < 0 || o->n_root < 0 || o->n_root > ATVI_ODE_ROOTS ||
+      (!adaptive(o) && o->n_moving + o->n_root > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td moving pulses and %td roots with method %d", o->n_moving,
+                     o->n_root, (int)o->method);
+  if (o->steady && (o->method != ATVI_ODE_STIFF || o->n_stop != 2 || o->n_moving + o->n_root > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: steady with method %d, %td stops and %td events", (int)o->method,
+                     o->n_stop, o->n_moving + o->n_root);
+  if (o->n_delay && (o->method != ATVI_ODE_RK45 || o->n_root > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delays with method %d and %td roots", (int)o->method, o->n_root);
+  for (atvi_idx d = 0; d < o->n_delay; d++)
+    if (o->delay[d].state < 0 || o->delay[d].state >= o->n || o->delay[d].par < -1 ||
+        o->delay[d].par >= o->n_par)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delay %td is of state %td, by parameter %td", d,
+                       o->delay[d].state, o->delay[d].par);
+  if (o->n_root && (!o->root.fn || (o->vjp.fn && !o->root_vjp.fn)))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no root programs");
+  for (atvi_idx i = 0; i < o->n_moving + o->n_root; i++) {
+    bool root = i >= o->n_moving;
+    atvi_idx pulse = root ? o->root_pulse[i - o->n_moving] : o->moving[i].pulse;
+    if (pulse < (root ? 0 : -1) || pulse >= o->n_pulse || (pulse >= 0 && !o->pulse[pulse].fn) ||
+        (!root && (o->moving[i].par < 0 || o->moving[i].par >= o->n_par)))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: event %td has pulse %td of %td", i, pulse, o->n_pulse);
+  }
+  return ATVI_OK;
+}
+
 static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
   if (o->n < 1 || o->n_par < 0 || o->n_tab < 0 || o->n_pulse < 0 || o->n_output < 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td states, %td parameters, %td table values", o->n, o->n_par,
@@ -74,6 +101,7 @@ static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: tolerances %g and %g, want in (0, 1)", o->tol_rel, o->tol_abs);
   if (!adaptive(o) && !(o->h > 0 && isfinite(o->h)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: h = %g, want > 0", o->h);
+  ATVI_TRY(check_events(ctx, o));
   for (atvi_idx j = 0; j < o->n_jump; j++)
     if (!adaptive(o) || o->n_jump > ATVI_ODE_JUMPS || o->jump[j] < 0 || o->jump[j] >= o->n_par)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: jump %td of %td is parameter %td", j, o->n_jump, o->jump[j]);
@@ -81,10 +109,15 @@ static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
   return check_stops(ctx, o);
 }
 
+static bool moves(const atvi_ode *o) { return o->n_jump + o->n_moving + o->most_moving + o->n_root > 0; }
+
 static size_t scratch_size(const atvi_ode *o) {
   size_t most = o->rhs.scratch;
   if (o->vjp.scratch > most) most = o->vjp.scratch;
   if (o->jac.scratch > most) most = o->jac.scratch;
+  if (o->root.scratch > most) most = o->root.scratch;
+  if (o->path.scratch > most) most = o->path.scratch;
+  if (o->root_vjp.scratch > most) most = o->root_vjp.scratch;
   for (atvi_idx i = 0; i < o->n_pulse; i++) {
     if (o->pulse[i].scratch > most) most = o->pulse[i].scratch;
     if (o->pulse_vjp && o->pulse_vjp[i].scratch > most) most = o->pulse_vjp[i].scratch;
@@ -94,6 +127,10 @@ static size_t scratch_size(const atvi_ode *o) {
 
 static atvi_idx most_stops(const atvi_ode *o) {
   return o->most_stops > o->n_stop ? o->most_stops : o->n_stop;
+}
+
+static atvi_idx most_moving(const atvi_ode *o) {
+  return o->most_moving > o->n_moving ? o->most_moving : o->n_moving;
 }
 
 /* Lays the object out. Runs twice: a->base == NULL measures, else it places. */
@@ -109,10 +146,29 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.k, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.ys, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.lam, size);
-  ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
   ATVI_TAKE(a, head.scratch, scratch_size(o));
   ATVI_TAKE(a, head.fresh, most_stops(o));
+  if (o->n_delay) {
+    ATVI_TAKE(a, head.past, size);
+    ATVI_TAKE(a, head.past_bar, size);
+    ATVI_TAKE(a, head.dbar, o->n_delay * ATVI_LANES);
+    ATVI_TAKE(a, head.hint, o->n_delay * ATVI_LANES);
+  }
+  if (moves(o) || o->path.fn || o->n_delay) {
+    ATVI_TAKE(a, head.kk, 7 * size);
+    ATVI_TAKE(a, head.yend, size);
+    ATVI_TAKE(a, head.mid, size);
+  }
+  if (moves(o)) {
+    ATVI_TAKE(a, head.done, most_moving(o) + 1);
+    ATVI_TAKE(a, head.g, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.gtry, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.holds, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.lam2, size);
+    ATVI_TAKE(a, head.par2, (o->n_par + 1) * ATVI_LANES);
+  }
   if (o->method == ATVI_ODE_STIFF) {
     ATVI_TAKE(a, head.lu, o->n * size);
     ATVI_TAKE(a, head.lu2, o->n * size);
@@ -131,16 +187,20 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->n = o->n;
   w->n_par = o->n_par;
   w->n_tab = o->n_tab;
+  w->moves = moves(o);
+  w->n_delay = o->n_delay;
   w->tol_rel = stiff ? STIFF_TOL * o->tol_rel : o->tol_rel;
   w->tol_abs = stiff ? STIFF_TOL * o->tol_abs : o->tol_abs;
   w->root = stiff ? 8 : 10;
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(w->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
-  w->keeps = stiff ||
+  w->keeps = stiff || o->n_delay ||
              (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * most_stops(o) <= KEEP_STATES_STOPS);
   w->stride =
       sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
+  if (o->n_delay) w->stride += atvi_ode_delay_room(o->n) * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
+  if (o->steady) w->frozen = w->start;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
                                : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
                                                            : &atvi_ode_tsit5;
@@ -155,11 +215,13 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
 void atvi_ode_aim(const atvi_ode *o, atvi_ode_work *w) {
   if (w->stop == o->stop) return;
   w->stop = o->stop;
-  w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
+  w->span = o->steady ? 0 : o->stop[o->n_stop - 1].t - o->stop[0].t;
+  for (int l = 0; l < ATVI_LANES; l++) w->start[l] = o->stop[0].t;
   for (atvi_idx s = 0; s < o->n_stop; s++) {
     const atvi_ode_stop *p = &o->stop[s];
     size_t bytes = (size_t)o->n_tab * sizeof(double);
-    w->fresh[s] = p->pulse >= 0 || (s > 0 && bytes && memcmp(p->tab, p[-1].tab, bytes) != 0);
+    w->fresh[s] =
+        p->pulse >= 0 || o->n_delay > 0 || (s > 0 && bytes && memcmp(p->tab, p[-1].tab, bytes) != 0);
   }
 }
 
@@ -202,6 +264,15 @@ void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg
   if (w->tab_of[l] == tab) return;
   w->tab_of[l] = tab;
   for (atvi_idx i = 0; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = tab[i];
+}
+
+void atvi_ode_set_moving(const atvi_ode *ode, atvi_ode_work *w, atvi_idx k, unsigned mask) {
+  const atvi_ode_moving *p = &ode->moving[k];
+  for (int l = 0; p->tab && l < ATVI_LANES; l++) {
+    if (!(mask >> l & 1)) continue;
+    w->tab_of[l] = NULL;
+    for (atvi_idx i = p->tab_from; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = p->tab[i - p->tab_from];
+  }
 }
 
 void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed) {

@@ -12,7 +12,7 @@
 
 #include "graph/program.h"
 
-enum { ATVI_ODE_JUMPS = 32 }; /* at most */
+enum { ATVI_ODE_JUMPS = 32, ATVI_ODE_ROOTS = 64 }; /* at most */
 
 typedef enum {
   ATVI_ODE_RK45,  /* adaptive explicit 5(4) pair, the default */
@@ -28,30 +28,67 @@ typedef struct {
   const double *tab; /* [n_tab] table coefficients from here to the next stop */
 } atvi_ode_stop;
 
+/* A pulse at a time of its own in every lane: par[par] + offset. One at or before the start acts at the start. */
+typedef struct {
+  atvi_idx par;
+  double offset;
+  atvi_idx pulse; /* -1: none, the right-hand side jumps there for another reason */
+  /* [n_tab - tab_from] what the pulse sees in tab from there on, instead of what the stop before it has; NULL: that. */
+  const double *tab;
+  atvi_idx tab_from;
+} atvi_ode_moving;
+
+/* A state some time ago: par[par] ago, or `lag` if par is -1; the initial state before the start. */
+typedef struct {
+  atvi_idx state, par;
+  double lag;
+} atvi_ode_delay;
+
 /* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
  * lanes are at different times and between different stops, so that t and tab have their own value in each.
  *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
- *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate)
+ *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate),
+ *                                                                      tbar [1] (store; only where times move: jumps, moving, roots),
+ *                                                                      dbar [n_delay] (store; with tbar; only if there are delays)
  *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j   (STIFF only)
  *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
+ *   root   in: t, y, par, tab  out: g [n_root], whether the condition holds [n_root]        (only if n_root > 0)
+ *   root_vjp  of g: as vjp, lam [n_root]
  * A step sees the tab of the stop it set out from, also at its right end; a pulse sees that of its own stop.
  * For MAP, rhs gives the next state. vjp and pulse_vjp may be missing where no adjoint is asked for. */
 typedef struct {
   atvi_ode_method method;
-  atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump values */
+  atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump + n_delay values */
   atvi_prog rhs, vjp, jac;
   atvi_idx n_pulse;
   const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
-  /* Problems that differ in nothing but stops and outputs may share a work: the most stops that any of them has; 0: n_stop. */
-  atvi_idx most_stops;
-  /* Jumps of the right-hand side whose times differ from lane to lane: their places in par. RK45 and STIFF land on them; table value
-   * n_tab + j is 0 before jump j and 1 from it on. The adjoint of a time is that of the exact solution, lambda^T (f before - f
-   * after), right to the tolerance. */
+  /* Problems that differ in nothing but stops, outputs and moving may share a work: the most stops and moving pulses that any of them has;
+   * 0: n_stop, n_moving. */
+  atvi_idx most_stops, most_moving;
+  /* Instants whose times differ from lane to lane (RK45 and STIFF, which land on them; see events.c). Their adjoints are exact: they
+   * differentiate the steps that end and begin there. */
+  /* Jumps of the right-hand side: the places of their times in par. Table value n_tab + j is 0 before jump j and 1 from it on. */
   atvi_idx n_jump;
   const atvi_idx *jump; /* [n_jump] */
+  /* Pulses at times of par. */
+  atvi_idx n_moving;
+  const atvi_ode_moving *moving; /* [n_moving] */
+  /* Pulses that act when a condition becomes true, which is when its g becomes positive; g may be 0 either way. One that holds at
+   * the start does not act then. */
+  atvi_idx n_root;
+  atvi_prog root, root_vjp;
+  const atvi_idx *root_pulse; /* [n_root] */
+  /* Delayed states: table value n_tab + n_jump + d, in rhs and vjp alone. RK45 only, without roots; every solve is then one with tape. */
+  atvi_idx n_delay;
+  const atvi_ode_delay *delay; /* [n_delay] */
+  /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */
+  atvi_prog path;
   atvi_idx n_output;
+  /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as at the start, to the only
+   * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. */
+  bool steady;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
   double h;           /* RK4, MAP */
@@ -60,7 +97,7 @@ typedef struct {
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
-/* For use with this problem, and with those that differ from it in nothing but stops (most_stops). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
+/* For use with this problem, and with those that differ from it in nothing but stops and moving (most_stops). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
  * from the start, a program missing, tolerances or h out of range), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
 void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */
@@ -81,6 +118,20 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
  * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar);
+
+/* The path of the last solve with tape: a step of the lanes in mask, each from t to t + h. Before the first there may be a piece with
+ * h = 0, the state before pulses at the start. */
+typedef struct {
+  _Alignas(ATVI_ALIGN) double t[ATVI_LANES], h[ATVI_LANES];
+  unsigned mask;
+  const atvi_ode *ode;
+  atvi_ode_work *work;
+  const struct atvi_ode_record *record;
+} atvi_ode_piece;
+void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
+                   void (*fn)(void *user, const atvi_ode_piece *piece), void *user);
+/* Inside fn: out of ode->path at t + q h, 0 <= q <= 1. */
+void atvi_ode_piece_eval(const atvi_ode_piece *piece, const double q[ATVI_LANES], double *out);
 
 /* Steps of the last solve, per lane. */
 typedef struct {

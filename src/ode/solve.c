@@ -10,36 +10,36 @@ static const double SMALL_TIME = 16 * DBL_EPSILON, SMALL_SPAN = 1e-18;
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
 
-static void park(atvi_ode_work *w, int l) {
+void atvi_ode_park(atvi_ode_work *w, int l) {
   w->h[l] = 0;
   w->tstop[l] = w->t[l];
   w->run &= ~(1u << l);
 }
 
-static void fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome) {
+void atvi_ode_fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome) {
   w->outcome[l] = outcome;
-  park(w, l);
+  atvi_ode_park(w, l);
 }
 
-/* Applies the pulse of stop s to the lanes in mask, which are all there. */
-static bool apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigned mask) {
-  const atvi_idx size = w->n * ATVI_LANES, pulse = ode->stop[s].pulse;
+bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, atvi_idx moving,
+                          unsigned mask) {
+  const atvi_idx size = w->n * ATVI_LANES;
   if (w->taping) {
     atvi_ode_record *r = atvi_ode_tape_next(w);
     if (!r) return false;
     memcpy(r->t, w->t, sizeof r->t);
-    for (int l = 0; l < ATVI_LANES; l++) {
-      r->h[l] = in(mask, l) ? 1 : 0;
-      r->seg[l] = in(mask, l) ? (int32_t)s : w->seg[l];
-    }
+    memcpy(r->seg, w->seg, sizeof r->seg);
+    for (int l = 0; l < ATVI_LANES; l++) r->h[l] = in(mask, l) ? 1 : 0;
     r->mask = mask;
     r->landed = 0;
     r->pulse = (int32_t)pulse;
-    r->jumped = 0;
+    r->moving = (int32_t)moving;
+    memcpy(r->mover, w->mover, sizeof r->mover);
     memcpy(r->passed, w->passed, sizeof r->passed);
     memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
     w->tape_n++;
   }
+  if (moving >= 0) atvi_ode_set_moving(ode, w, moving, mask);
   atvi_ode_run(w, &ode->pulse[pulse], w->t, w->y, NULL, w->ynew, NULL);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++)
@@ -63,44 +63,16 @@ static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigne
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(mask, l)) continue;
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, s);
-    if (last) park(w, l);
+    if (last) atvi_ode_park(w, l);
   }
-  return p->pulse < 0 || apply_pulse(ode, w, s, mask);
+  return p->pulse < 0 || w->replaying || atvi_ode_apply_pulse(ode, w, p->pulse, -1, mask);
 }
 
-/* The jumps that lie behind the time of lane l; its next stop is not beyond the first of the others. True if there are new ones. */
-static bool pass_jumps(const atvi_ode *ode, atvi_ode_work *w, int l) {
-  uint32_t passed = w->passed[l];
-  for (atvi_idx j = 0; j < ode->n_jump; j++) {
-    double at = w->par[ode->jump[j] * ATVI_LANES + l];
-    if (!(at > w->t[l]))
-      passed |= (uint32_t)1 << j;
-    else if (!(passed >> j & 1))
-      w->tstop[l] = fmin(w->tstop[l], at);
-  }
-  if (passed == w->passed[l]) return false;
-  w->before[l] = w->passed[l];
-  w->passed[l] = passed;
-  w->jumped |= 1u << l;
-  atvi_ode_set_passed(ode, w, l, passed);
-  return true;
-}
-
-/* Of the lanes that have arrived, those that have at a stop; the others are at a jump. Both look for the next jump. */
+/* Of the lanes that have arrived, those that have at a stop; the others are where their parameters say. */
 static unsigned at_stops(const atvi_ode *ode, const atvi_ode_work *w, unsigned landed) {
   for (int l = 0; l < ATVI_LANES; l++)
     if (in(landed, l) && w->t[l] != ode->stop[w->seg[l] + 1].t) landed &= ~(1u << l);
   return landed;
-}
-
-static unsigned after_jumps(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
-  unsigned fresh = 0;
-  for (int l = 0; l < ATVI_LANES; l++) {
-    if (!in(lanes & w->run, l)) continue;
-    w->tstop[l] = ode->stop[w->seg[l] + 1].t;
-    fresh |= (unsigned)pass_jumps(ode, w, l) << l;
-  }
-  return fresh;
 }
 
 /* As arrive_at for lanes that may be at different stops; gives the lanes whose slope changed. */
@@ -125,7 +97,7 @@ static void fail_nonfinite(atvi_ode_work *w, const double *v) {
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++) sum[l] += 0.0 * v[i + l];
   for (int l = 0; l < ATVI_LANES; l++)
-    if (w->outcome[l] == ATVI_RUN_OK && sum[l] != 0) fail_lane(w, l, ATVI_RUN_NONFINITE);
+    if (w->outcome[l] == ATVI_RUN_OK && sum[l] != 0) atvi_ode_fail_lane(w, l, ATVI_RUN_NONFINITE);
 }
 
 /* State, scales, outputs and pulses at the start. */
@@ -134,6 +106,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
   atvi_ode_aim(ode, w);
   w->par = par;
   memcpy(w->y, y0, (size_t)size * sizeof *y0);
+  if (w->n_delay) atvi_ode_delay_begin(w, y0);
   memset(w->smax, 0, sizeof w->smax);
   w->run = ATVI_ODE_ALL;
   for (int l = 0; l < ATVI_LANES; l++) {
@@ -143,7 +116,8 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
     w->outcome[l] = ATVI_RUN_OK;
     w->accepted[l] = w->rejected[l] = 0;
     w->tab_of[l] = NULL;
-    w->passed[l] = w->before[l] = 0;
+    w->passed[l] = 0;
+    w->mover[l] = -1;
     atvi_ode_set_passed(ode, w, l, 0);
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
   }
@@ -152,11 +126,13 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
       w->scale[i + l] = fabs(y0[i + l]);
       w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
     }
-  unsigned group;
+  unsigned group, fresh = 0;
+  bool events = w->moves && !w->replaying && ode->n_stop > 1;
+  if (events) atvi_ode_events_begin(ode, w);
   bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout, &group);
   fail_nonfinite(w, w->y);
-  if (ode->n_jump && ode->n_stop > 1) after_jumps(ode, w, ATVI_ODE_ALL);
-  w->jumped = 0; /* what jumped before the start does not move */
+  if (events) ok = ok && atvi_ode_pass_moving(ode, w, ATVI_ODE_ALL, true, &fresh);
+  if (events && ode->n_root) ok = ok && atvi_ode_fire(ode, w, NULL, &fresh);
   return ok;
 }
 
@@ -170,19 +146,18 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   r->mask = accepted;
   r->landed = 0;
   r->pulse = -1;
-  r->jumped = w->jumped & accepted;
-  w->jumped &= ~accepted;
+  r->moving = -1;
+  memcpy(r->mover, w->mover, sizeof r->mover);
   memcpy(r->passed, w->passed, sizeof r->passed);
-  memcpy(r->before, w->before, sizeof r->before);
   for (int l = 0; l < ATVI_LANES; l++) {
     r->h[l] = in(accepted, l) ? w->hs[l] : 0;
-    bool stop = w->tnew[l] == w->tstop[l] && (!ode->n_jump || w->tnew[l] == ode->stop[w->seg[l] + 1].t);
+    bool stop = w->tnew[l] == w->tstop[l] && (!w->moves || w->tnew[l] == ode->stop[w->seg[l] + 1].t);
     r->landed |= (unsigned)stop << l;
   }
   r->landed &= accepted;
   memcpy(atvi_ode_record_y(r), w->y, bytes);
-  if (w->stride > sizeof *r + bytes)
-    memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  if (w->keeps) memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  if (w->n_delay) atvi_ode_delay_record(w, r, accepted);
   w->tape_n++;
   return true;
 }
@@ -192,49 +167,108 @@ static void give_up_small(atvi_ode_work *w, unsigned rejected) {
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(rejected, l)) continue;
     if (!(w->h[l] > SMALL_TIME * fabs(w->t[l]) && w->h[l] > SMALL_SPAN * w->span))
-      fail_lane(w, l, isnan(w->e2[l]) ? ATVI_RUN_NONFINITE : ATVI_RUN_SMALL);
+      atvi_ode_fail_lane(w, l, isnan(w->e2[l]) ? ATVI_RUN_NONFINITE : ATVI_RUN_SMALL);
   }
 }
 
 static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
   for (int l = 0; l < ATVI_LANES; l++)
-    if (in(mask, l)) fail_lane(w, l, outcome);
+    if (in(mask, l)) atvi_ode_fail_lane(w, l, outcome);
+}
+
+/* Lanes at rest: in as much time again as has passed, no state would change by more than REST of itself, or of what counts as 0. */
+static unsigned at_rest(const atvi_ode *ode, const atvi_ode_work *w) {
+  static const double REST = 1e-8, SMALL = 1e-6, NOTHING = 1e-12; /* of the largest state now, and ever */
+  double most[ATVI_LANES] = {0};
+  unsigned rest = w->run;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
+    most[i % ATVI_LANES] = fmax(most[i % ATVI_LANES], fabs(w->y[i]));
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) {
+    const int l = (int)(i % ATVI_LANES);
+    double size = fmax(fabs(w->y[i]), fmax(SMALL * most[l], NOTHING * w->smax[l]));
+    if (!(fabs(w->k[i]) * (w->t[l] - ode->stop[0].t) <= REST * size)) rest &= ~(1u << l);
+  }
+  return rest;
+}
+
+/* The state of lanes that have come to rest is the output. */
+static void stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
+  unsigned rest = at_rest(ode, w);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(rest, l) || !(w->t[l] > ode->stop[0].t)) continue;
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) yout[i] = w->y[i];
+    atvi_ode_park(w, l);
+  }
+}
+
+/* The first step is chosen as if the run were as long as the states take to change by as much as they are. */
+static void first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    double y = 0, k = 0;
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
+      y = fmax(y, fabs(w->y[i])), k = fmax(k, fabs(w->k[i]));
+    w->tstop[l] = w->t[l] + (y > 0 && k > 0 ? y / k : 1);
+  }
+  w->kern->first_step(ode, w);
+  for (int l = 0; l < ATVI_LANES; l++) w->tstop[l] = ode->stop[1].t;
+}
+
+static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
+  return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
+}
+
+/* Slopes at the beginning of a step. */
+static void renew(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
+  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->one);
+  w->kern->refresh(ode, w, lanes);
 }
 
 static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
   const atvi_ode_kernels *kern = w->kern;
   if (ode->n_stop == 1) return;
-  void (*attempt)(const atvi_ode *, atvi_ode_work *) =
-      ode->method == ATVI_ODE_STIFF ? kern->esdirk : kern->tsit5;
-  w->kern->refresh(ode, w, ATVI_ODE_ALL);
+  void (*attempt)(const atvi_ode *, atvi_ode_work *) = attempt_of(ode, w);
+  renew(ode, w, ATVI_ODE_ALL);
   fail_nonfinite(w, w->k);
-  kern->first_step(ode, w);
+  if (ode->steady)
+    first_step_to_rest(ode, w);
+  else
+    kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++)
-    if (w->outcome[l] != ATVI_RUN_OK) park(w, l);
+    if (w->outcome[l] != ATVI_RUN_OK) atvi_ode_park(w, l);
   for (atvi_idx step = 0; w->run; step++) {
     if (step == ode->max_steps) {
       fail_all(w, w->run, ATVI_RUN_STEPS);
       return;
     }
     kern->propose(w);
+    if (w->n_delay) {
+      atvi_ode_delay_limit(ode, w);
+      atvi_ode_delay_middle(w, w->t, w->hs);
+    }
     attempt(ode, w);
     w->effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
     bool room = true;
     if (accepted) {
+      int which[ATVI_LANES];
+      if (ode->n_root) atvi_ode_locate(ode, w, accepted, attempt, which);
       if (w->taping) room = record_step(ode, w, accepted);
-      w->jumped &= ~accepted;
+      for (int l = 0; l < ATVI_LANES; l++)
+        if (in(accepted, l)) w->mover[l] = -1, w->skip[l] = 0;
       landed = kern->commit(w);
-      unsigned here = ode->n_jump ? at_stops(ode, w, landed) : landed;
+      unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
-      if (ode->n_jump) fresh |= after_jumps(ode, w, landed);
+      if (room && w->moves) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
+      if (room && ode->n_root) room = atvi_ode_fire(ode, w, which, &fresh);
     }
+    if (ode->steady) stop_at_rest(ode, w, yout);
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
     if (!room) {
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);
       return;
     }
-    if (fresh & w->run) w->kern->refresh(ode, w, fresh & w->run);
+    if (fresh & w->run) renew(ode, w, fresh & w->run);
+    if (ode->n_root && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
   }
 }
 
@@ -244,12 +278,11 @@ static void step_all(const atvi_ode *ode, atvi_ode_work *w) {
   case ATVI_ODE_RK4: w->kern->rk4(ode, w); break;
   case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
   case ATVI_ODE_RK45:
-    w->kern->refresh(ode, w, ATVI_ODE_ALL);
-    w->kern->tsit5(ode, w);
-    break;
   case ATVI_ODE_STIFF:
-    w->kern->refresh(ode, w, ATVI_ODE_ALL);
-    w->kern->esdirk(ode, w);
+    renew(ode, w, ATVI_ODE_ALL);
+    if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
+    attempt_of(ode, w)(ode, w);
+    if (w->n_delay) record_step(ode, w, ATVI_ODE_ALL);
     break;
   }
   double *y = w->y;
@@ -297,7 +330,9 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
 
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
                     bool tape, atvi_outcome *outcome) {
+  tape = tape || w->n_delay > 0;
   w->taping = tape;
+  w->ode = ode;
   w->effort = (atvi_ode_effort){0};
   if (tape) w->tape_n = 0;
   if (!begin(ode, w, y0, par, yout))
@@ -306,55 +341,56 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
     solve_adaptive(ode, w, yout);
   else
     solve_fixed(ode, w, yout);
+  for (int l = 0; ode->steady && l < ATVI_LANES; l++)
+    if (w->outcome[l] != ATVI_RUN_OK || w->t[l] == ode->stop[1].t) w->outcome[l] = ATVI_RUN_STEADY;
   memcpy(outcome, w->outcome, sizeof w->outcome);
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
 }
 
-/* How much later than in the record that sets out from it a jump is in lane l. */
-static double jump_moves(const atvi_ode *ode, const atvi_ode_work *w, const atvi_ode_record *r, int lane,
-                         int l) {
-  for (atvi_idx j = 0; in(r->jumped, lane) && j < ode->n_jump; j++)
-    if ((r->passed[lane] & ~r->before[lane]) >> j & 1)
-      return w->par[ode->jump[j] * ATVI_LANES + l] - r->t[lane];
-  return 0;
-}
-
-/* Steps that end or begin at a jump of record i do so where each lane has it. */
-static void move_jumps(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, int lane) {
-  const atvi_ode_record *r = atvi_ode_record_at(w, i), *next = NULL;
-  for (atvi_idx k = i + 1; k < w->tape_n && !next; k++) {
-    const atvi_ode_record *q = atvi_ode_record_at(w, k);
-    if (q->pulse < 0 && in(q->mask, lane)) next = q;
-  }
-  for (int l = 0; l < ATVI_LANES; l++) {
-    double from = jump_moves(ode, w, r, lane, l), to = next ? jump_moves(ode, w, next, lane, l) : 0;
-    w->t[l] += from;
-    w->tnew[l] += to;
-    w->hs[l] += to - from;
-    atvi_ode_set_passed(ode, w, l, r->passed[lane]);
+/* Follows the records of one lane, which may be those of another tape. */
+static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi_idx n, int lane,
+                   double *yout) {
+  unsigned group;
+  for (atvi_idx i = 0; i < n; i++) {
+    const atvi_ode_record *r = (const atvi_ode_record *)(tape + (size_t)i * w->stride);
+    if (!in(r->mask, lane)) continue;
+    for (int l = 0; w->moves && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[lane]);
+    if (r->pulse >= 0) {
+      atvi_ode_apply_pulse(ode, w, r->pulse, r->moving, ATVI_ODE_ALL);
+      continue;
+    }
+    set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
+    if (w->moves) atvi_ode_replay_times(ode, w, r, n - i, lane, attempt_of(ode, w));
+    step_all(ode, w);
+    if (ode->method == ATVI_ODE_STIFF)
+      for (int l = 0; l < ATVI_LANES; l++)
+        if (isinf(w->e2[l])) w->outcome[l] = ATVI_RUN_SMALL;
+    memcpy(w->t, w->tnew, sizeof w->t);
+    fail_nonfinite(w, w->y);
+    if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout, &group);
   }
 }
 
 void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
                      double *yout, atvi_outcome *outcome) {
   double accepted[ATVI_LANES], rejected[ATVI_LANES];
-  unsigned group;
+  char *tape = w->tape;
+  const atvi_idx n = w->tape_n, cap = w->tape_cap;
   memcpy(accepted, w->accepted, sizeof accepted);
   memcpy(rejected, w->rejected, sizeof rejected);
+  if (w->n_delay) w->tape = NULL, w->tape_n = w->tape_cap = 0; /* the past of these runs is their own */
   w->taping = false;
+  w->replaying = true;
+  w->ode = ode;
   begin(ode, w, y0, par, yout);
-  for (atvi_idx i = 0; i < w->tape_n; i++) {
-    const atvi_ode_record *r = atvi_ode_record_at(w, i);
-    if (r->pulse >= 0 || !in(r->mask, lane)) continue;
-    set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
-    if (ode->n_jump) move_jumps(ode, w, i, lane);
-    step_all(ode, w);
-    if (ode->method == ATVI_ODE_STIFF)
-      for (int l = 0; l < ATVI_LANES; l++)
-        if (isinf(w->e2[l])) w->outcome[l] = ATVI_RUN_SMALL;
-    set_times(w, r->tnew[lane], r->tnew[lane], 0);
-    fail_nonfinite(w, w->y);
-    if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout, &group);
+  follow(ode, w, tape, n, lane, yout);
+  if (ode->steady) memcpy(yout, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *yout);
+  w->replaying = false;
+  if (w->n_delay) {
+    atvi_block_free(w->ctx, w->tape);
+    w->tape = tape;
+    w->tape_n = n;
+    w->tape_cap = cap;
   }
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
@@ -381,13 +417,14 @@ static void add_outputs(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
 
 static void pulse_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
+  if (r->moving >= 0) atvi_ode_set_moving(ode, w, r->moving, r->mask);
   atvi_ode_run(w, &ode->pulse_vjp[r->pulse], r->t, atvi_ode_record_y(r), w->lam, w->err, parbar);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++)
       if (in(r->mask, l)) w->lam[i + l] = w->err[i + l];
 }
 
-static void step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
+void atvi_ode_step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
   switch (ode->method) {
   case ATVI_ODE_RK45: w->kern->explicit_adjoint(ode, w, &atvi_ode_tsit5, r, parbar); break;
   case ATVI_ODE_RK4: w->kern->explicit_adjoint(ode, w, &atvi_ode_rk4, r, parbar); break;
@@ -401,32 +438,16 @@ static void step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_reco
   }
 }
 
-/* The state is the same on either side of a jump; later by da, it has followed the slope before it for da instead of that after. */
-static void jump_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  double *after = w->ys, *before = w->ys + size;
-  atvi_ode_run(w, &ode->rhs, r->t, atvi_ode_record_y(r), NULL, after, NULL);
-  for (atvi_idx j = 0; j < ode->n_jump; j++) {
-    const uint32_t bit = (uint32_t)1 << j;
-    bool any = false;
-    for (int l = 0; l < ATVI_LANES; l++) {
-      bool this = in(r->jumped, l) && (r->passed[l] & ~r->before[l] & bit);
-      atvi_ode_set_passed(ode, w, l, this ? r->passed[l] & ~bit : r->passed[l]);
-      any = any || this;
-    }
-    if (!any) continue;
-    atvi_ode_run(w, &ode->rhs, r->t, atvi_ode_record_y(r), NULL, before, NULL);
-    for (int l = 0; l < ATVI_LANES; l++)
-      for (atvi_idx i = l; in(r->jumped, l) && i < size; i += ATVI_LANES)
-        parbar[ode->jump[j] * ATVI_LANES + l] += w->lam[i] * (before[i] - after[i]);
-  }
-}
-
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
   w->par = par;
   memset(w->lam, 0, (size_t)size * sizeof *w->lam);
+  if (ode->steady) memcpy(w->lam, ybar, (size_t)size * sizeof *w->lam);
+  w->ode = ode;
+  if (w->n_delay) atvi_ode_delay_back_begin(w);
+  atvi_ode_instant at;
+  for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = -1, at.bar[l] = w->tbar[l] = 0;
   for (atvi_idx i = w->tape_n - 1; i >= 0; i--) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
     const bool some = r->mask != ATVI_ODE_ALL;
@@ -436,10 +457,17 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
     for (int l = 0; ode->n_jump && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[l]);
     if (r->pulse >= 0) {
       pulse_back(ode, w, r, parbar);
+      if (w->moves) atvi_ode_instant_pulse(w, i, &at);
     } else {
+      if (w->n_delay) atvi_ode_delay_middle(w, r->t, r->h);
+      if (w->moves && r->landed) atvi_ode_instant_tied(ode, w, r, &at, parbar);
       add_outputs(ode, w, r, ybar);
-      step_back(ode, w, r, parbar);
-      if (r->jumped) jump_back(ode, w, r, parbar);
+      if (w->n_delay) atvi_ode_delay_end(ode, w, r, parbar);
+      if (w->moves)
+        atvi_ode_moving_back(ode, w, i, &at, parbar);
+      else
+        atvi_ode_step_back(ode, w, r, parbar);
+      if (w->n_delay) atvi_ode_delay_start(w, r);
     }
     if (some)
       for (atvi_idx p = 0; p < width; p += ATVI_LANES)
@@ -448,4 +476,5 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   }
   const atvi_idx o = ode->stop[0].output;
   for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->lam[i] + (o >= 0 ? ybar[o * size + i] : 0);
+  for (atvi_idx i = 0; w->n_delay && i < size; i++) y0bar[i] += w->past_bar[i];
 }

@@ -160,11 +160,13 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
       LANES(l) kbar[q + l] = m ? s[q + l] : hg[l] * w->lam[q + l];
     ATVI_ISA_NAME(atvi_ode_lu_solve_t)(n, w->lu, w->piv, kbar);
     atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
+    if (w->noting) atvi_ode_note_stage(w, i, kbar), atvi_ode_note_time(w, tb->c[i]);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) bar[m * size + q + l] = (kbar[q + l] - s[q + l]) / hg[l];
   }
   combine(5, n, w->rev[0], r->h, w->zero, bar, kbar);
   atvi_ode_run(w, &ode->vjp, r->t, y, kbar, bar + 5 * size, parbar);
+  if (w->noting) atvi_ode_note_stage(w, 0, kbar), atvi_ode_note_time(w, 0);
   combine(6, n, ones, w->one, w->zero, bar, w->err);
   assign(n, r->h, w->err, w->lam);
 }

@@ -28,14 +28,17 @@ extern const atvi_ode_tableau atvi_ode_tsit5, atvi_ode_rk4, atvi_ode_esdirk4;
 
 /* One record of the tape: a step of the lanes in `mask` (the others have h = 0), or a pulse on them. Followed
  * by the state before it, [n][L], and if w->keeps by the stages 2 .. 6. */
-typedef struct {
+typedef struct atvi_ode_record {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
   int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
   unsigned mask, landed;   /* landed: lanes that arrive at stop seg + 1 */
-  unsigned jumped;         /* lanes that set out from a jump, and have not been pulsed since */
-  uint32_t passed[ATVI_LANES],
-      before[ATVI_LANES]; /* jumps that lie behind, and those that did before that jump */
-  int32_t pulse;          /* -1: a step */
+  /* what moves the instant at which the lane sets out or is pulsed, numbered as in events.c; -1: it does not move */
+  int32_t mover[ATVI_LANES];
+  uint32_t passed[ATVI_LANES]; /* jumps that lie behind */
+  int32_t pulse;               /* -1: a step */
+  int32_t moving;              /* the moving pulse that it is; -1: another */
+  /* with delays: the steps of each lane before and after this one; -1: none */
+  int32_t prev[ATVI_LANES], next[ATVI_LANES];
 } atvi_ode_record;
 
 typedef struct atvi_ode_kernels atvi_ode_kernels;
@@ -48,14 +51,42 @@ struct atvi_ode_work {
   double grow[ATVI_LANES]; /* most a step may grow: little after a rejection */
   double acc[ATVI_LANES];  /* 1: accepted */
   double smax[ATVI_LANES]; /* largest scale */
-  double one[ATVI_LANES], ts[ATVI_LANES];
+  double one[ATVI_LANES], ts[ATVI_LANES], start[ATVI_LANES];
   int32_t seg[ATVI_LANES];
   const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
   double accepted[ATVI_LANES],
       rejected[ATVI_LANES]; /* counts of steps; as reals, they are counted with the rest */
   atvi_ode_effort effort;
-  uint32_t passed[ATVI_LANES], before[ATVI_LANES]; /* as in the records */
-  unsigned jumped;
+  uint32_t passed[ATVI_LANES]; /* as in the records */
+  int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
+  bool moves;                  /* some instants do */
+  const double *frozen;        /* [L] the time that the programs see, where it stands still */
+  bool replaying;              /* pulses come from the tape */
+  /* moving pulses that have acted: [n_moving] masks of lanes */
+  unsigned *done;
+  /* roots: values at t, on trial, and which hold; how often one has acted, and when last */
+  double *g, *gtry, *holds;                          /* [n_root][L] */
+  double last_fired[ATVI_LANES], gfired[ATVI_LANES]; /* g there, by rounding above 0 */
+  double skip[ATVI_LANES]; /* after this length of the step g is below 0 where it has just been released */
+  int close[ATVI_LANES];   /* events in a row, each right after the one before */
+  uint64_t on[ATVI_LANES];
+  atvi_idx fired[ATVI_LANES];
+  double *mid;               /* [n][L] inside a step */
+  double tevent[ATVI_LANES]; /* in a replay: the time of the last root */
+  /* delays: the initial state, the latest step of each lane, where each was found last, the middle of the present step */
+  atvi_idx n_delay;
+  const atvi_ode *ode;     /* of the present call, with delays only */
+  double *past, *past_bar; /* [n][L] */
+  double *dbar;            /* [n_delay][L] */
+  int32_t *hint;           /* [n_delay][L] */
+  int32_t newest[ATVI_LANES];
+  double middle[ATVI_LANES], tbar_seventh[ATVI_LANES];
+  /* adjoints of times, see events.c */
+  _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
+  bool noting;
+  double hbar[ATVI_LANES], tbar_end[ATVI_LANES], tbar_start[ATVI_LANES]; /* of a step */
+  double *kk, *yend;                                   /* [7][n][L] its slopes, [n][L] the state at its end */
+  double *lam2, *par2;                                 /* [n][L], [n_par][L] */
   unsigned run;                                        /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
 
@@ -141,6 +172,9 @@ ATVI_ODE_VARIANTS(void, atvi_ode_lu, atvi_idx n, double *a, int32_t *piv);
 ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, atvi_idx n, const double *a, const int32_t *piv, double *b);
 ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, atvi_idx n, const double *a, const int32_t *piv, double *b);
 
+/* delay.c: puts the delayed states of times t[L] into tab. */
+void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t);
+
 static inline double *atvi_ode_record_y(const atvi_ode_record *r) { return (double *)(r + 1); }
 
 static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_idx i) {
@@ -149,8 +183,9 @@ static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_i
 
 static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const double *t, const double *y,
                                 const double *lam, double *out, double *parbar) {
-  const double *in[5] = {t, y, w->par, w->tab, lam};
-  double *outs[2] = {out, parbar};
+  const double *in[5] = {w->frozen ? w->frozen : t, y, w->par, w->tab, lam};
+  double *outs[4] = {out, parbar, w->tbar, w->dbar};
+  if (w->n_delay && (p == &w->ode->rhs || p == &w->ode->vjp)) atvi_ode_delay_fill(w->ode, w, t);
   atvi_graph_prog_run(p, w->scratch, in, outs);
 }
 
@@ -162,6 +197,70 @@ void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t 
 void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg);
 /* Prepares for the stops of this problem, where those before were another's. */
 void atvi_ode_aim(const atvi_ode *ode, atvi_ode_work *w);
+/* Stops a lane; with an outcome that says why. */
+void atvi_ode_park(atvi_ode_work *w, int l);
+void atvi_ode_fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome);
+/* Applies a pulse, that of moving pulse `moving` if that is not -1, to the lanes in mask. False: the tape is full. */
+bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, atvi_idx moving,
+                          unsigned mask);
+/* Puts what moving pulse k sees into the tab of the lanes in mask. */
+void atvi_ode_set_moving(const atvi_ode *ode, atvi_ode_work *w, atvi_idx k, unsigned mask);
+/* The adjoint of one step: lam before it from lam after it; parbar grows. */
+void atvi_ode_step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
+
+/* events.c: at the start, before any pulse. */
+void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w);
+/* Lanes that have arrived somewhere pass the instants of par that they have reached, and look for the next one. Adds the lanes
+ * whose slope changed to *fresh. False: the tape is full. */
+bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, bool start, unsigned *fresh);
+/* Shortens the accepted steps in which a root becomes positive. which[l]: the root at which the step of lane l ends, or -1. */
+void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
+                     void (*attempt)(const atvi_ode *, atvi_ode_work *), int which[ATVI_LANES]);
+/* The pulses of those roots, and of all others that are positive now and were not. As atvi_ode_pass_moving. */
+bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsigned *fresh);
+/* Lanes at a root whose pulse leaves g as it was, 0, and has it fall from there: the condition no longer holds. */
+void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes);
+/* In a replay: the lanes' times of the step of record r, of n records from it on, as they move from lane to lane. */
+void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
+                           int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *));
+/* What the way back knows of the instant at the end of the step that comes next. */
+typedef struct {
+  int32_t mover[ATVI_LANES];
+  atvi_idx record[ATVI_LANES]; /* the earliest there: holds the state */
+  double bar[ATVI_LANES];      /* adjoint of its time, as far as it is known */
+} atvi_ode_instant;
+/* Takes the adjoint of a pulse's time in, or goes back over a step of which an end moves. */
+void atvi_ode_instant_pulse(const atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at);
+void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
+                           atvi_ode_instant *at, double *parbar);
+void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at,
+                          double *parbar);
+/* Called by the adjoints of steps for every stage where w->noting: kbar [n][L] is the adjoint of its slope. */
+void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar);
+void atvi_ode_note_time(atvi_ode_work *w, double c); /* after its vjp */
+
+/* delay.c: doubles of a record for slopes and what is handed over; the start of a run; a step that is taped; steps not longer than the
+ * delays; the step in which programs run next. */
+size_t atvi_ode_delay_room(atvi_idx n);
+void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0);
+void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask);
+void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w);
+void atvi_ode_delay_middle(atvi_ode_work *w, const double *t, const double *h);
+/* On the way back: at first; after each vjp at times t; what stage `stage` of the step was handed, added to kbar; the slope at the end of
+ * a step before the step itself, its state after it, and the adjoints of the times of its ends. */
+void atvi_ode_delay_back_begin(atvi_ode_work *w);
+void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *me, const double *t,
+                         double *parbar);
+void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double *kbar);
+void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
+void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
+void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
+
+/* path.c: the slopes of the stages of a step, to w->kk. Those of implicit stages come from the stages, as in the step. */
+void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
+/* Weights of the slopes of an RK45 step at q in (0, 1). */
+void atvi_ode_dense_weights(double q, double b[7], double *slope); /* slope: their derivatives, [7] or NULL */
+
 /* Number of equal steps from stop s to the next (RK4, MAP). */
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s);
 

@@ -71,7 +71,7 @@ static void codes_have_names(void) {
   CHECK(!atvi_code_find("of-a-later-version", &code) && code == ATVI_CODE_RHAT);
   CHECK_STR(atvi_code_name(ATVI_CODES), "none");
   CHECK_STR(atvi_code_name(ATVI_CODE_KHAT_REFUSED), "khat-refused");
-  for (int k = 0; k <= ATVI_RUN_CALL; k++) CHECK(atvi_outcome_code((atvi_outcome)k) != ATVI_CODE_NONE);
+  for (int k = 0; k <= ATVI_RUN_STEADY; k++) CHECK(atvi_outcome_code((atvi_outcome)k) != ATVI_CODE_NONE);
 }
 
 typedef struct {

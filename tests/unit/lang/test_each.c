@@ -84,7 +84,7 @@ static void every_unit_is_a_model(void) {
     CHECK(l->n_derived == 1 && l->n_track == 1);
     const atvi_lang *first = b->unit[0].lang;
     CHECK(l->state[0].rhs == first->state[0].rhs && l->observe[0].arg[0] == first->observe[0].arg[0]);
-    CHECK(l->pulse[0].increase[0] == first->pulse[0].increase[0] && l->log_prior == first->log_prior);
+    CHECK(l->pulse[0].amount[0] == first->pulse[0].amount[0] && l->log_prior == first->log_prior);
   }
   const atvi_lang *l = b->unit[1].lang;
   CHECK(l->pulse[0].time[0] == 0 && l->pulse[0].time[1] == 24 && l->pulse[0].value[0] == 120);
@@ -112,7 +112,7 @@ static void nodes_use_the_unit(void) {
   CHECK_REL(value_at(ctx, m, u->lang->derived[0].node, x, 0, NULL, NULL), log(2) * V / cl, 1e-13);
   const double *in[8] = {x, NULL, &a, NULL, NULL, &dose};
   double increase;
-  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->pulse[0].increase[0], in, &increase));
+  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->pulse[0].amount[0], in, &increase));
   CHECK_REL(increase, dose * cl, 1e-13);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
@@ -311,6 +311,12 @@ static void wrong_files(void) {
   bad(&f, HEAD "data \"bare.csv\" time hour\n}\n", ATVI_EMODEL, "m.atvi", 3, 6, "has no column 'subject'");
   bad(&f, HEAD "state A = 0\ndA/dt = 0\npulse A += 1 at hour from \"bare.csv\"\n}\n", ATVI_EMODEL, "m.atvi",
       5, 27, "has no column 'subject'");
+  bad(&f,
+      HEAD "param lag ~ normal(0, 1)\nstart 0\nstate A = 0\ndA/dt = 0\npulse A += 1 at time + lag from "
+           "\"doses.csv\"\n}\n",
+      ATVI_EDATA, "doses.csv", 4, 5, "a negative lag");
+  bad(&f, HEAD "start 0\nstate A = 0\ndA/dt = 0\npulse A += 1 at 2*time from \"doses.csv\"\n}\n", ATVI_EMODEL,
+      "m.atvi", 6, 18, "or one and a lag");
   bad(&f, "each subject from \"bare.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "has no column 'subject'");
   bad(&f, "each subject from \"gone.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "there is no file");
   bad(&f, "each subject from \"none.csv\" { }\n", ATVI_EDATA, "none.csv", 1, 1, "no row");

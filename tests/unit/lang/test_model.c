@@ -263,9 +263,27 @@ static void pulses_steps_and_settings(void) {
   CHECK_REL(lang->pulse[0].time[1], 4, 0);
   CHECK_INT(lang->pulse[0].n, 2);
   CHECK_INT(lang->pulse[0].state[1], 2);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[0].increase[1], p, 0, y, NULL), -3 * 0.731, 1e-15);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[1].increase[0], p, 0, y, NULL), 2.5, 0);
+  CHECK_REL(value_at(ctx, lang, lang->pulse[0].amount[1], p, 0, y, NULL), -3 * 0.731, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->pulse[1].amount[0], p, 0, y, NULL), 2.5, 0);
   CHECK_REL(value_at(ctx, lang, lang->state[2].rhs, p, 7, y, NULL), 0.731 * 3.5 + 7, 1e-15);
+  atvi_lang_free(lang);
+  lang = model(ctx, "state S = 1\ndS/dt = 1\npulse S = 2 at every 0.1 from 0 to 0.3\npulse S *= 3 at 1\n");
+  CHECK(lang->pulse[0].how == ATVI_PULSE_SET && lang->pulse[1].how == ATVI_PULSE_SCALE);
+  CHECK_INT(lang->pulse[0].n_time, 4);
+  CHECK_REL(lang->pulse[0].time[3], 0.3, 1e-15);
+  atvi_lang_free(lang);
+  lang = model(
+      ctx, "param T in (0, 1)\nparam u ~ normal(0, 1)\nstart 0\nstate S[1..2] = 1\ndS[i in 1..2]/dt = 1\n"
+           "pulse S[i in 1..2] = 2 at [T + i, 7, exp(u)]\npulse S[1] += 1 when S[1] < 3 and not S[2] < T\n");
+  CHECK_INT(lang->n_pulse, 6);
+  CHECK(lang->pulse[0].moves && lang->pulse[1].moves && lang->pulse[0].lag == lang->pulse[1].lag);
+  CHECK(lang->pulse[1].time[0] == 2 && lang->pulse[1].n == 1 && lang->pulse[1].state[0] == 1);
+  CHECK(lang->pulse[2].moves && lang->pulse[3].moves && lang->pulse[2].time[0] == 0);
+  CHECK(!lang->pulse[4].moves && lang->pulse[4].n == 2 && lang->pulse[4].time[0] == 7);
+  CHECK(lang->pulse[5].conditional);
+  const double T[2] = {0.3, 0}, two[2] = {1, 2.5};
+  CHECK_REL(value_at(ctx, lang, lang->pulse[5].when, T, 0, two, NULL), 2, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->pulse[5].holds, T, 0, two, NULL), 1, 0);
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver rk45 tol 1e-7 atol 1e-9 maxsteps 5000\n");
   CHECK(lang->solver == ATVI_SOLVER_RK45 && lang->tol_rel == 1e-7 && lang->tol_abs == 1e-9 &&
@@ -346,6 +364,7 @@ static void memory_may_run_out(void) {
       "index a = x, y\nparam b[i in a] ~ normal(0, i) in (-3, 3)\nconst f[a] = [1, 2]\nfunction g(u) = 2*u\n"
       "calendar 2009-12-19 week\ntable m monthly = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n"
       "state S[i in a] = g(b[i])\ndS[i in a]/dt = m*f[i]*sum(S)\npulse S[x] += 1 at [1, 2]\nstart 0\n"
+      "param T in (0, 1)\npulse S[i in a] = 1 at [2*T, T + i, 7]\npulse S[i in a] *= 1 when S[i] < 3\n"
       "data \"none.csv\" time day\nobserve y[i in a] ~ poisson(S[i])\nderived d = b[x]\ntrack e = S[y]\n";
   for (long k = 1;; k++) {
     test_fail_at = 0;

@@ -46,6 +46,62 @@ static void doses_have_the_closed_form(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* The same doses a lag later, which is a parameter; in units each has its own, and one has none. */
+static void doses_with_a_lag(void) {
+  atvi_ctx *ctx = test_ctx();
+  const double lag = 0.37, time[4] = {0, 2.5, 2.5, 6}, amount[4] = {90, 40, 12.5, 25}, bias[4] = {1, 2, 0, 4};
+  const double k = 0.231, f = 0.875, hour[4] = {1, 2.6, 4, 9}, y[4] = {55, 60, 66, 21}, h = 1e-6;
+  test_file("doses.csv",
+            "who,time,amount,bias\na,0,90,1\na,2.5,40,2\na,2.5,12.5,0\na,3,NA,1\na,6,25,4\nc,2.6,7,1\n");
+  test_file("conc.csv", "who,hour,A\na,1,55\na,2.6,60\na,4,66\na,9,21\nb,1,0.3\nc,1,0\nc,4,3\n");
+  for (int s = 0; s < 2; s++) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "param k in (0, 1)\nparam f in (0, 2)\neach who in b, a, c {\n  param lag in (0, 2)\n  start "
+             "0\n  state A = 0\n"
+             "  dA/dt = -k*A\n  pulse A += f*amount - bias at %s from \"doses.csv\"\n"
+             "  data \"conc.csv\" time hour\n  observe A ~ normal(A, 1)\n}\nsolver %s tol 1e-9\n",
+             s ? "2*lag + time" : "time + lag", s ? "stiff" : "rk45");
+    atvi_model *m = test_load(ctx, test_file("lag.atvi", text), s);
+    const double theta[5] = {k, f, 0.5, s ? lag / 2 : lag, 0.9};
+    double want[3] = {0};
+    for (int j = 0; j < 3; j++) {
+      double later = lag + h * (j - 1);
+      for (int r = 0; r < 4; r++) {
+        double A = 0;
+        for (int i = 0; i < 4; i++)
+          if (time[i] + later < hour[r])
+            A += (f * amount[i] - bias[i]) * exp(-k * (hour[r] - time[i] - later));
+        want[j] += normal(y[r], A);
+      }
+    }
+    double C = s ? 0 : (7 * f - 1) * exp(-k * (4 - 2.6 - 0.9));
+    double rest = normal(0.3, 0) + normal(0, 0) + normal(3, C);
+    test_value v = test_eval(ctx, atvi_model_target(m), theta);
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    CHECK_ABS(v.ll, want[1] + rest, 1e-5 * fabs(want[1]));
+    double slope = (want[2] - want[0]) / (2 * h) * (s ? 2 : 1);
+    CHECK_ABS(v.gl[3], slope, 1e-5 * (1 + fabs(slope)));
+    CHECK_ABS(v.gl[2], 0, 0);
+    CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-6);
+    atvi_model_free(m);
+  }
+  /* a number is just a later time */
+  test_file("lone.csv", "time,amount\n1,5\n");
+  test_file("seen.csv", "t,a\n2,3\n4,6\n");
+  atvi_model *m = test_load(
+      ctx,
+      test_file("lone.atvi", "param k in (0, 1)\nstart 0\nstate A = 0\ndA/dt = -k*A\n"
+                             "pulse A += amount at time + 2 from \"lone.csv\"\n"
+                             "data \"seen.csv\" time t\nobserve a ~ normal(A, 1)\nsolver rk45 tol 1e-9\n"),
+      true);
+  test_value v = test_eval(ctx, atvi_model_target(m), (double[]){0.3});
+  CHECK_ABS(v.ll, normal(3, 0) + normal(6, 5 * exp(-0.3)), 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Difference equations: S grows by what the file says at each step. */
 static void doses_of_difference_equations(void) {
   atvi_ctx *ctx = test_ctx();
@@ -63,4 +119,5 @@ static void doses_of_difference_equations(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"closed", doses_have_the_closed_form}, {"map", doses_of_difference_equations})
+TESTS({"closed", doses_have_the_closed_form}, {"lag", doses_with_a_lag},
+      {"map", doses_of_difference_equations})

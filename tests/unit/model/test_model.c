@@ -321,7 +321,7 @@ static void jumps_at_parameters(void) {
         CHECK(v.ll == ll[j] && v.gl[2] == gl[2 * B + j]);
       }
       double off = test_gradient(ctx, target, (double[]){0.9, 1.1, 1.7}, 1e-6);
-      CHECK_MSG(off < (s ? 1e-5 : 1e-2), "solver %d: %g", s, off);
+      CHECK_MSG(off < 1e-7, "solver %d: %g", s, off);
       atvi_model_free(m);
     }
   atvi_ctx_free(ctx);

@@ -77,6 +77,23 @@ static void tsit5_has_orders_five_and_four(void) {
   CHECK(violation(&m, hat, 5) > 1e-5);
 }
 
+/* Inside a step: order 4 at every share q of it, in units of q^order. */
+static void tsit5_is_dense(void) {
+  method m = load(&atvi_ode_tsit5, 7);
+  double b[MAX];
+  for (double q = 0.125; q <= 1; q += 0.125) {
+    method part = m;
+    for (int i = 0; i < 7; i++) {
+      part.c[i] = m.c[i] / q;
+      for (int j = 0; j < 7; j++) part.a[i][j] = m.a[i][j] / q;
+    }
+    atvi_ode_dense_weights(q, b, NULL);
+    for (int i = 0; i < 7; i++) b[i] /= q;
+    for (int k = 1; k <= 4; k++) CHECK_ABS(violation(&part, b, k), 0, 100 * ROUNDING / pow(q, k));
+  }
+  for (int i = 0; i < 7; i++) CHECK_ABS(b[i] * 1, m.a[6][i], 100 * ROUNDING);
+}
+
 static void rk4_has_order_four(void) {
   method m = load(&atvi_ode_rk4, 5);
   for (int k = 1; k <= 4; k++) CHECK_ABS(violation(&m, m.a[4], k), 0, 3e-16);
@@ -93,5 +110,5 @@ static void esdirk4_has_orders_four_and_three(void) {
   CHECK(violation(&m, hat, 4) > 1e-5);
 }
 
-TESTS({"tsit5", tsit5_has_orders_five_and_four}, {"rk4", rk4_has_order_four},
+TESTS({"tsit5", tsit5_has_orders_five_and_four}, {"dense", tsit5_is_dense}, {"rk4", rk4_has_order_four},
       {"esdirk4", esdirk4_has_orders_four_and_three})

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* States some time ago: the method of steps.
+ *
+ * Steps are at most as long as the shortest delay, so that what they need lies in steps that are done: the tape has them with their
+ * slopes, and between its ends a step is y(t + q h) = y + h sum_i b_i(q) k_i (path.c). Before the start it is the initial state.
+ * Jumps come again a delay later; where steps meet at one, a step sees the side on which it lies itself.
+ *
+ * Adjoint    what a stage at time t owes to the state at s = t - tau, the adjoint d of which the vjp gives, is handed to the step there:
+ *            its y gains d, its k_i gain h b_i d, and its ends, where they move, d times the derivatives by h and t; tau loses d dy/ds, the
+ *            stage's time gains it. That step is met later on the way back and then has all there is. */
+#include "ode/work.h"
+#include <math.h>
+#include <string.h>
+
+static const double INWARD = 1e-9; /* of the way to the middle of the step: tells the sides of a jump apart */
+
+static bool in(unsigned mask, int l) { return mask >> l & 1; }
+
+static atvi_idx stages_end(const atvi_ode_work *w) { return 6 * w->n * ATVI_LANES; }
+
+/* [7][n][L], after the state and the stages */
+static double *slopes_of(const atvi_ode_work *w, const atvi_ode_record *r) {
+  return atvi_ode_record_y(r) + stages_end(w);
+}
+
+/* Adjoints that later steps hand over: of the slopes [7][n][L], of the state [n][L], by h and t [2][L]. */
+static double *handed(const atvi_ode_work *w, const atvi_ode_record *r) {
+  return slopes_of(w, r) + 7 * w->n * ATVI_LANES;
+}
+
+size_t atvi_ode_delay_room(atvi_idx n) { return (size_t)(15 * n + 2) * ATVI_LANES; }
+
+void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0) {
+  memcpy(w->past, y0, (size_t)(w->n * ATVI_LANES) * sizeof *y0);
+  for (int l = 0; l < ATVI_LANES; l++) w->newest[l] = -1;
+  for (atvi_idx i = 0; i < w->n_delay * ATVI_LANES; i++) w->hint[i] = -1;
+}
+
+void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask) {
+  memcpy(slopes_of(w, r), w->k, (size_t)(7 * w->n * ATVI_LANES) * sizeof *w->k);
+  const int32_t me = (int32_t)w->tape_n;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    r->prev[l] = w->newest[l];
+    r->next[l] = -1;
+    if (!in(mask, l)) continue;
+    if (w->newest[l] >= 0) atvi_ode_record_at(w, w->newest[l])->next[l] = me;
+    w->newest[l] = me;
+  }
+}
+
+static double lag_of(const atvi_ode *ode, const atvi_ode_work *w, atvi_idx d, int l) {
+  const atvi_ode_delay *p = &ode->delay[d];
+  return p->par >= 0 ? w->par[p->par * ATVI_LANES + l] : p->lag;
+}
+
+void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    double most = HUGE_VAL;
+    for (atvi_idx d = 0; d < w->n_delay; d++) most = fmin(most, lag_of(ode, w, d, l));
+    if (in(w->run, l) && !(most > 0)) atvi_ode_fail_lane(w, l, ATVI_RUN_SMALL);
+    if (w->hs[l] > most) {
+      w->hs[l] = fmax(most, 0);
+      w->tnew[l] = w->t[l] + w->hs[l];
+    }
+  }
+}
+
+/* The step of lane l in which delay d of time t lies, NULL before the start; *q says where in it. */
+static atvi_ode_record *find(const atvi_ode *ode, atvi_ode_work *w, atvi_idx d, int l, double t, double *q) {
+  int32_t *hint = &w->hint[d * ATVI_LANES + l];
+  const double s = t - lag_of(ode, w, d, l), inside = s + INWARD * (w->middle[l] - t);
+  if (!(inside > ode->stop[0].t) || w->newest[l] < 0) return NULL;
+  if (*hint < 0) *hint = w->newest[l];
+  atvi_ode_record *r = atvi_ode_record_at(w, *hint);
+  while (inside < r->t[l] && r->prev[l] >= 0) *hint = r->prev[l], r = atvi_ode_record_at(w, *hint);
+  while (inside > r->tnew[l] && r->next[l] >= 0) *hint = r->next[l], r = atvi_ode_record_at(w, *hint);
+  *q = (s - r->t[l]) / r->h[l];
+  return r;
+}
+
+void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  for (atvi_idx d = 0; d < w->n_delay; d++)
+    for (int l = 0; l < ATVI_LANES; l++) {
+      const atvi_idx i = ode->delay[d].state * ATVI_LANES + l;
+      double q, b[7], sum = 0, *to = &w->tab[(w->n_tab + ode->n_jump + d) * ATVI_LANES + l];
+      const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
+      if (!r) {
+        *to = w->past[i];
+        continue;
+      }
+      atvi_ode_dense_weights(q, b, NULL);
+      for (int j = 0; j < 7; j++) sum += b[j] * slopes_of(w, r)[j * size + i];
+      *to = atvi_ode_record_y(r)[i] + r->h[l] * sum;
+    }
+}
+
+void atvi_ode_delay_middle(atvi_ode_work *w, const double *t, const double *h) {
+  for (int l = 0; l < ATVI_LANES; l++) w->middle[l] = t[l] + 0.5 * h[l];
+}
+
+/* ---- the way back ---- */
+
+void atvi_ode_delay_back_begin(atvi_ode_work *w) {
+  memset(w->past_bar, 0, (size_t)(w->n * ATVI_LANES) * sizeof *w->past_bar);
+  for (atvi_idx i = 0; i < w->tape_n; i++)
+    memset(handed(w, atvi_ode_record_at(w, i)), 0, (size_t)((8 * w->n + 2) * ATVI_LANES) * sizeof(double));
+}
+
+void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *me, const double *t,
+                         double *parbar) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  for (atvi_idx d = 0; d < w->n_delay; d++)
+    for (int l = 0; l < ATVI_LANES; l++) {
+      const double bar = w->dbar[d * ATVI_LANES + l];
+      const atvi_idx i = ode->delay[d].state * ATVI_LANES + l;
+      double q, b[7], db[7], rate = 0, by_h = 0;
+      if (!in(me->mask, l)) continue;
+      const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
+      if (!r) {
+        w->past_bar[i] += bar;
+        continue;
+      }
+      double *to = handed(w, r);
+      atvi_ode_dense_weights(q, b, db);
+      for (int j = 0; j < 7; j++) {
+        const double k = slopes_of(w, r)[j * size + i];
+        rate += db[j] * k;
+        by_h += (b[j] - q * db[j]) * k;
+        to[j * size + i] += r->h[l] * b[j] * bar;
+      }
+      to[7 * size + i] += bar;
+      to[8 * size + l] += by_h * bar;
+      to[8 * size + ATVI_LANES + l] -= rate * bar;
+      w->tbar[l] += rate * bar;
+      if (ode->delay[d].par >= 0) parbar[ode->delay[d].par * ATVI_LANES + l] -= rate * bar;
+    }
+}
+
+void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double *kbar) {
+  const double *from = handed(w, r) + stage * w->n * ATVI_LANES;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) kbar[i] += from[i];
+}
+
+void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const double *k = slopes_of(w, r), *y = atvi_ode_record_y(r);
+  for (atvi_idx i = 0; i < size; i++) {
+    double sum = 0;
+    for (int j = 0; j < 6; j++) sum += atvi_ode_tsit5.a[6][j] * k[j * size + i];
+    w->yend[i] = y[i] + r->h[i % ATVI_LANES] * sum;
+  }
+  atvi_ode_run(w, &ode->vjp, r->tnew, w->yend, handed(w, r) + 6 * size, w->mid, parbar);
+  atvi_ode_delay_hand(ode, w, r, r->tnew, parbar);
+  for (atvi_idx i = 0; i < size; i++)
+    if (in(r->mask, (int)(i % ATVI_LANES))) w->lam[i] += w->mid[i];
+  for (int l = 0; l < ATVI_LANES; l++) w->tbar_seventh[l] = w->tbar[l];
+}
+
+void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r) {
+  const double *from = handed(w, r) + 7 * w->n * ATVI_LANES;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
+    if (in(r->mask, (int)(i % ATVI_LANES))) w->lam[i] += from[i];
+}
+
+void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end) {
+  const double *by_h = handed(w, r) + 8 * w->n * ATVI_LANES, *by_t = by_h + ATVI_LANES;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    end[l] += by_h[l] + w->tbar_seventh[l];
+    start[l] += by_t[l] - by_h[l];
+  }
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/* Instants that have another time in every lane: jumps and pulses at times of par, and pulses when a root becomes positive.
+ *
+ * Movers     numbered: jumps, then moving pulses, then roots. A step ends at each, and the next begins there; records say what moves
+ *            the instant at which they begin.
+ * Roots      looked for in accepted steps, at the ends and three points of the Hermite polynomial between them. The step is then tried
+ *            again with other lengths until g is positive by rounding alone: the state there is one of the scheme, g(t + h, y(h)) = 0.
+ * Adjoint    a step from t to t' = t + h with slopes k_i and their adjoints kbar_i moves with its ends by
+ *              d ell / d t' = sum_i (kbar_i^T k_i / h + c_i tbar_i),   d ell / d t = sum_i ((1 - c_i) tbar_i - kbar_i^T k_i / h),
+ *            tbar_i = kbar_i^T df/dt. What the step before, the pulse and the step after give is the adjoint b of the instant's time.
+ *            A time of par gains it. A root's time follows from g = 0: with the step's own adjoint for the seed dg/dy, of which
+ *            D = dg/dt + d g / d t' is the slope of g, everything before loses b / D times that of g. All of this is exact for steps
+ *            held fixed.
+ * Ties       instants that differ by rounding are one, and what moves it is the first of them. Where one falls on a stop, that stop does not move: the part of the step before is taken from the exact
+ *            solution, lambda^T f. */
+#include "ode/work.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+  MOST_FIRED = 10000, /* of a lane; more is a condition that never comes to rest */
+  MOST_CLOSE =
+      3, /* and events in a row, each CLOSE to the one before: they pile up, as those of a bouncing ball */
+  MOST_TRIES = 100, /* to locate a root; bisection alone needs 60 */
+  INNER = 4         /* parts of a step */
+};
+
+static const double CLOSE = 1e-10; /* of the whole span */
+static const double SAME = 1e-12;  /* of the span: instants this near to each other are one */
+static const double SAME_G = 16; /* a pulse that changes what rounding left of g by less has not changed g */
+
+static bool in(unsigned mask, int l) { return mask >> l & 1; }
+
+static bool is_root(const atvi_ode *ode, int32_t mover) { return mover >= ode->n_jump + ode->n_moving; }
+
+/* Place in par of the time of a mover that is not a root. */
+static atvi_idx par_of(const atvi_ode *ode, int32_t mover) {
+  return mover < ode->n_jump ? ode->jump[mover] : ode->moving[mover - ode->n_jump].par;
+}
+
+static double time_of(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int l) {
+  double offset = mover < ode->n_jump ? 0 : ode->moving[mover - ode->n_jump].offset;
+  return w->par[par_of(ode, mover) * ATVI_LANES + l] + offset;
+}
+
+static void roots_at(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, double *g) {
+  atvi_ode_run(w, &ode->root, t, y, NULL, g, w->holds);
+}
+
+void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
+  memset(w->done, 0, (size_t)ode->n_moving * sizeof *w->done);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    w->on[l] = 0;
+    w->fired[l] = w->close[l] = 0;
+    w->last_fired[l] = -HUGE_VAL;
+    w->skip[l] = 0;
+  }
+  if (!ode->n_root) return;
+  roots_at(ode, w, w->t, w->y, w->g);
+  for (atvi_idx e = 0; e < ode->n_root; e++)
+    for (int l = 0; l < ATVI_LANES; l++) w->on[l] |= (uint64_t)(w->holds[e * ATVI_LANES + l] != 0) << e;
+}
+
+/* Whether mover m lies behind lane l; if not, the next stop is not beyond it. */
+static bool reached(const atvi_ode *ode, atvi_ode_work *w, int32_t m, int l, bool start) {
+  double at = time_of(ode, w, m, l), same = SAME * fmax(w->span, fabs(w->t[l]));
+  if (at > w->t[l] + same) {
+    if (!ode->steady && at < w->tstop[l] - same) w->tstop[l] = at;
+    return false;
+  }
+  if (!start && w->mover[l] < 0) w->mover[l] = m;
+  return true;
+}
+
+bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, bool start,
+                          unsigned *fresh) {
+  lanes &= w->run;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(lanes, l)) continue;
+    uint32_t passed = w->passed[l];
+    w->tstop[l] = ode->stop[w->seg[l] + 1].t;
+    for (int32_t j = 0; j < ode->n_jump; j++)
+      if (!(passed >> j & 1) && reached(ode, w, j, l, start)) passed |= (uint32_t)1 << j;
+    if (passed == w->passed[l]) continue;
+    w->passed[l] = passed;
+    atvi_ode_set_passed(ode, w, l, passed);
+    *fresh |= 1u << l;
+  }
+  for (atvi_idx k = 0; k < ode->n_moving; k++) {
+    unsigned now = 0;
+    for (int l = 0; l < ATVI_LANES; l++)
+      if (in(lanes & ~w->done[k], l))
+        now |= (unsigned)reached(ode, w, (int32_t)(ode->n_jump + k), l, start) << l;
+    w->done[k] |= now;
+    *fresh |= now;
+    if (now && ode->moving[k].pulse >= 0 && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, k, now))
+      return false;
+  }
+  return true;
+}
+
+/* The largest of the roots whose conditions do not hold yet, or -inf; *which says which. */
+static double leading(const atvi_ode *ode, const atvi_ode_work *w, const double *g, int l, int *which) {
+  double most = -HUGE_VAL;
+  *which = -1;
+  for (int e = 0; e < ode->n_root; e++)
+    if (!(w->on[l] >> e & 1) && g[e * ATVI_LANES + l] > most) most = g[e * ATVI_LANES + l], *which = e;
+  return most;
+}
+
+/* A step of lane l whose end is sought: g <= 0 after a length lo, positive after hi. */
+typedef struct {
+  double full, lo, hi, glo, ghi;
+  int side; /* which end moved last: -1 lo, 1 hi */
+} bracket;
+
+static void set_length(atvi_ode_work *w, int l, double h, double full, double tend) {
+  w->hs[l] = h;
+  w->tnew[l] = h == full ? tend : w->t[l] + h;
+}
+
+/* The length to be tried next: regula falsi in the Illinois form, now and then the middle; right of a zero of g, just beyond it. */
+static double next_length(const bracket *b, double least, int try) {
+  if (try % 4 == 3) return 0.5 * (b->lo + b->hi);
+  if (b->glo == 0) return fmin(b->lo + least, 0.5 * (b->lo + b->hi));
+  double x = b->hi - b->ghi * (b->hi - b->lo) / (b->ghi - b->glo);
+  double margin = fmin(0.25 * (b->hi - b->lo), 0.5 * least);
+  return isfinite(x) ? fmin(fmax(x, b->lo + margin), b->hi - margin) : 0.5 * (b->lo + b->hi);
+}
+
+static void narrow(bracket *b, double x, double g) {
+  int side = g > 0 ? 1 : -1;
+  if (side > 0) {
+    b->hi = x, b->ghi = g;
+    if (b->side == side) b->glo *= 0.5;
+  } else {
+    b->lo = x, b->glo = g;
+    if (b->side == side) b->ghi *= 0.5;
+  }
+  b->side = side;
+}
+
+/* What the conditions of a lane do in a step, from part to part. */
+typedef struct {
+  uint64_t on, left; /* hold now; held at the start, and not since */
+  int left_at;       /* the first part after which one of these no longer held */
+} course;
+
+/* Goes on to the end of part p, where g is. Whether a condition has become true there; one that held at the start has then been false
+ * in between, and the step shall end where it was. */
+static bool turns(const atvi_ode *ode, const atvi_ode_work *w, const double *g, int l, int p, course *c,
+                  int *part) {
+  for (atvi_idx e = 0; e < ode->n_root; e++) {
+    const uint64_t bit = (uint64_t)1 << e;
+    double x = g[e * ATVI_LANES + l];
+    if (c->on & bit && x < 0) {
+      c->left_at = c->left ? c->left_at : p;
+      c->on &= ~bit;
+      c->left |= w->on[l] & bit;
+    } else if (!(c->on & bit) && x > 0) {
+      *part = c->left & bit ? c->left_at : p;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Lanes of accepted steps in which a condition becomes true, and the part of the step at whose end it is, or to which the step has to
+ * be cut. */
+static unsigned suspects(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted, int part[ATVI_LANES]) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const double *k0 = w->k, *k1 = w->k + (ATVI_ODE_STAGES - 1) * size;
+  course c[ATVI_LANES];
+  unsigned found = 0;
+  for (int l = 0; l < ATVI_LANES; l++) c[l] = (course){.on = w->on[l]};
+  for (int p = 1; p <= INNER; p++) {
+    const double q = (double)p / INNER;
+    for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+      for (int l = 0; l < ATVI_LANES; l++) {
+        double y0 = w->y[i + l], dy = w->ynew[i + l] - y0, h = w->hs[l];
+        w->mid[i + l] =
+            y0 + q * dy + q * (q - 1) * ((1 - 2 * q) * dy + (q - 1) * h * k0[i + l] + q * h * k1[i + l]);
+      }
+    for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + q * w->hs[l];
+    if (p == INNER)
+      roots_at(ode, w, w->tnew, w->ynew, w->gtry);
+    else
+      roots_at(ode, w, w->ts, w->mid, w->gtry);
+    for (int l = 0; l < ATVI_LANES; l++)
+      if (in(accepted & ~found, l) && turns(ode, w, w->gtry, l, p, &c[l], &part[l])) found |= 1u << l;
+  }
+  return found;
+}
+
+void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
+  static const double SHORT = 1e-6; /* of the step */
+  const int32_t first = (int32_t)(ode->n_jump + ode->n_moving);
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++) w->mid[i + l] = w->y[i + l] + SHORT * w->h[l] * w->k[i + l];
+  for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + SHORT * w->h[l];
+  roots_at(ode, w, w->ts, w->mid, w->gtry);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(lanes, l) || w->mover[l] < first) continue;
+    const atvi_idx e = w->mover[l] - first, at = e * ATVI_LANES + l;
+    bool kept = fabs(w->g[at] - w->gfired[l]) <= SAME_G * fabs(w->gfired[l]);
+    if (!kept || !(w->gtry[at] < w->g[at])) continue;
+    w->on[l] &= ~((uint64_t)1 << e);
+    w->skip[l] = 2 * SHORT * w->h[l] * fabs(w->g[at]) / (w->g[at] - w->gtry[at]);
+    w->g[at] = -fabs(w->g[at]);
+  }
+}
+
+void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
+                     void (*attempt)(const atvi_ode *, atvi_ode_work *), int which[ATVI_LANES]) {
+  int part[ATVI_LANES], e;
+  bracket b[ATVI_LANES];
+  double tend[ATVI_LANES], least[ATVI_LANES];
+  unsigned found = suspects(ode, w, accepted, part), seek = found;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    which[l] = -1;
+    if (!in(found, l)) continue;
+    tend[l] = w->tnew[l];
+    least[l] = 4 * DBL_EPSILON * fmax(fabs(w->t[l]), fabs(tend[l]));
+    double h = part[l] < INNER ? w->hs[l] * part[l] / INNER : w->hs[l];
+    b[l] = (bracket){.full = w->hs[l],
+                     .lo = fmin(w->skip[l], h),
+                     .hi = h,
+                     .glo = leading(ode, w, w->g, l, &e),
+                     .ghi = HUGE_VAL};
+    set_length(w, l, h, b[l].full, tend[l]);
+  }
+  for (int try = 0; seek; try++) {
+    attempt(ode, w);
+    roots_at(ode, w, w->tnew, w->ynew, w->gtry);
+    for (int l = 0; l < ATVI_LANES; l++) {
+      if (!in(seek, l)) continue;
+      double g = leading(ode, w, w->gtry, l, &e), x = w->hs[l];
+      if (try == 0 && !(g > 0)) { /* just a shorter step */
+        seek &= ~(1u << l);
+        continue;
+      }
+      narrow(&b[l], x, g);
+      bool done = b[l].hi - b[l].lo <= least[l] || try >= MOST_TRIES;
+      if (done && x == b[l].hi) {
+        which[l] = e;
+        w->gfired[l] = g;
+        seek &= ~(1u << l);
+      } else {
+        set_length(w, l, done ? b[l].hi : next_length(&b[l], least[l], try), b[l].full, tend[l]);
+      }
+    }
+  }
+  for (int l = 0; l < ATVI_LANES; l++) /* at a stop: it acts there, and does not move */
+    if (which[l] >= 0 && w->tnew[l] == w->tstop[l]) which[l] = -1;
+}
+
+/* The pulse of root e in the lanes of mask. */
+static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, unsigned *fresh) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(mask, l)) continue;
+    w->on[l] |= (uint64_t)1 << e;
+    if (w->fired[l]++ < MOST_FIRED && w->close[l] < MOST_CLOSE) continue;
+    atvi_ode_fail_lane(w, l, ATVI_RUN_EVENTS);
+    mask &= ~(1u << l);
+  }
+  *fresh |= mask;
+  return !mask || atvi_ode_apply_pulse(ode, w, ode->root_pulse[e], -1, mask);
+}
+
+bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsigned *fresh) {
+  for (int e = 0; which && e < ode->n_root; e++) {
+    unsigned mask = 0;
+    for (int l = 0; l < ATVI_LANES; l++)
+      if (which[l] == e && in(w->run, l)) {
+        mask |= 1u << l;
+        w->mover[l] = (int32_t)(ode->n_jump + ode->n_moving + e);
+        w->close[l] = w->t[l] - w->last_fired[l] < CLOSE * w->span ? w->close[l] + 1 : 0;
+        w->last_fired[l] = w->t[l];
+      }
+    if (mask && !fire(ode, w, e, mask, fresh)) return false;
+  }
+  for (bool again = true; again;) { /* one pulse may make another condition true */
+    again = false;
+    roots_at(ode, w, w->t, w->y, w->g);
+    for (int e = 0; e < ode->n_root && !again; e++) {
+      unsigned mask = 0;
+      for (int l = 0; l < ATVI_LANES; l++) {
+        bool now = w->holds[e * ATVI_LANES + l] != 0, was = w->on[l] >> e & 1;
+        if (!now) w->on[l] &= ~((uint64_t)1 << e);
+        if (now && !was && in(w->run, l)) mask |= 1u << l;
+      }
+      again = mask != 0;
+      if (again && !fire(ode, w, e, mask, fresh)) return false;
+    }
+  }
+  return true;
+}
+
+/* ---- replay ---- */
+
+/* The record of that lane after r, of n records from r on; NULL: there is none. */
+static const atvi_ode_record *next_of(const atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
+                                      int lane) {
+  for (atvi_idx i = 1; i < n; i++) {
+    r = (const atvi_ode_record *)((const char *)r + w->stride);
+    if (in(r->mask, lane)) return r;
+  }
+  return NULL;
+}
+
+/* Lengths of the step, near those there are, with g = 0 at its end: the secant method, lane by lane. */
+static void find_root(const atvi_ode *ode, atvi_ode_work *w, int e,
+                      void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
+  enum { ITERATIONS = 12 };
+  double h[ATVI_LANES], g[ATVI_LANES], t0 = 1e-6;
+  w->kern->refresh(ode, w, ATVI_ODE_ALL);
+  for (int it = 0; it < ITERATIONS; it++) {
+    attempt(ode, w);
+    roots_at(ode, w, w->tnew, w->ynew, w->gtry);
+    for (int l = 0; l < ATVI_LANES; l++) {
+      double x = w->hs[l], now = w->gtry[e * ATVI_LANES + l];
+      double to = it ? x - now * (x - h[l]) / (now - g[l]) : x * (1 - t0);
+      h[l] = x, g[l] = now;
+      if (isfinite(to) && to > 0 && now != 0) w->hs[l] = to, w->tnew[l] = w->t[l] + to;
+    }
+  }
+}
+
+void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
+                           int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
+  const atvi_ode_record *next = next_of(w, r, n, lane);
+  const bool tied = r->t[lane] == ode->stop[r->seg[lane]].t;
+  const int32_t from = tied ? -1 : r->mover[lane], to = next && !in(r->landed, lane) ? next->mover[lane] : -1;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    double begin = from < 0 ? r->t[lane] : is_root(ode, from) ? w->tevent[l] : time_of(ode, w, from, l);
+    double end = to < 0 || is_root(ode, to) ? r->tnew[lane] : time_of(ode, w, to, l);
+    w->t[l] = begin;
+    w->tnew[l] = end;
+    w->hs[l] += (end - r->tnew[lane]) - (begin - r->t[lane]);
+  }
+  if (to < 0 || !is_root(ode, to)) return;
+  find_root(ode, w, to - (int32_t)(ode->n_jump + ode->n_moving), attempt);
+  memcpy(w->tevent, w->tnew, sizeof w->tevent);
+}
+
+/* ---- the way back ---- */
+
+void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar) {
+  const double *k = w->kk + stage * w->n * ATVI_LANES;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++) w->hbar[l] += k[i + l] * kbar[i + l];
+}
+
+void atvi_ode_note_time(atvi_ode_work *w, double c) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    w->tbar_end[l] += c * w->tbar[l];
+    w->tbar_start[l] += (1 - c) * w->tbar[l];
+  }
+}
+
+typedef struct {
+  double start[ATVI_LANES], end[ATVI_LANES];
+} ends;
+
+/* As atvi_ode_step_back, with the adjoints of the two ends' times. */
+static ends back_noting(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
+  ends out;
+  for (int l = 0; l < ATVI_LANES; l++) w->hbar[l] = w->tbar_end[l] = w->tbar_start[l] = 0;
+  w->noting = true;
+  atvi_ode_step_back(ode, w, r, parbar);
+  w->noting = false;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    out.end[l] = w->hbar[l] / r->h[l] + w->tbar_end[l];
+    out.start[l] = w->tbar_start[l] - w->hbar[l] / r->h[l];
+  }
+  if (w->n_delay) atvi_ode_delay_ends(w, r, out.start, out.end);
+  return out;
+}
+
+/* The state at the instant, into w->mid. */
+static void state_at(atvi_ode_work *w, const atvi_ode_instant *at, unsigned lanes) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    const double *y = in(lanes, l) ? atvi_ode_record_y(atvi_ode_record_at(w, at->record[l])) : w->zero;
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) w->mid[i] = y[i];
+  }
+}
+
+void atvi_ode_instant_pulse(const atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at) {
+  const atvi_ode_record *r = atvi_ode_record_at(w, i);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(r->mask, l)) continue;
+    if (r->mover[l] >= 0) {
+      at->mover[l] = r->mover[l];
+      at->bar[l] += w->tbar[l];
+    }
+    at->record[l] = i;
+  }
+}
+
+void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
+                           atvi_ode_instant *at, double *parbar) {
+  unsigned tied = 0;
+  for (int l = 0; l < ATVI_LANES; l++)
+    tied |= (unsigned)(in(r->landed, l) && at->mover[l] >= 0 && !is_root(ode, at->mover[l])) << l;
+  if (!tied) return;
+  state_at(w, at, tied);
+  atvi_ode_run(w, &ode->rhs, r->tnew, w->mid, NULL, w->kk, NULL);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(tied, l)) continue;
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) at->bar[l] += w->lam[i] * w->kk[i];
+    parbar[par_of(ode, at->mover[l]) * ATVI_LANES + l] += at->bar[l];
+    at->mover[l] = -1;
+    at->bar[l] = 0;
+  }
+}
+
+/* The roots of the lanes in `roots`, at their instants: dg/dy to w->lam, dg/dpar added to par2; gives dg/dt in slope. */
+static void seed_roots(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
+                       const atvi_ode_instant *at, unsigned roots, double slope[ATVI_LANES]) {
+  const int32_t first = (int32_t)(ode->n_jump + ode->n_moving);
+  state_at(w, at, roots);
+  for (atvi_idx e = 0; e < ode->n_root; e++)
+    for (int l = 0; l < ATVI_LANES; l++)
+      w->gtry[e * ATVI_LANES + l] = in(roots, l) && at->mover[l] - first == e ? 1 : 0;
+  atvi_ode_run(w, &ode->root_vjp, r->tnew, w->mid, w->gtry, w->err, w->par2);
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
+    w->lam[i] = in(roots, (int)(i % ATVI_LANES)) ? w->err[i] : 0;
+  memcpy(slope, w->tbar, sizeof w->tbar);
+}
+
+/* Of the lanes in `roots`, takes off what the step before owes to g = 0. */
+static void constrain(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
+                      const atvi_ode_instant *at, unsigned roots, double *parbar, ends *bar) {
+  const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
+  double slope[ATVI_LANES], share[ATVI_LANES], *lam = w->lam2;
+  memcpy(lam, w->lam, (size_t)size * sizeof *lam);
+  memset(w->par2, 0, (size_t)width * sizeof *w->par2);
+  seed_roots(ode, w, r, at, roots, slope);
+  ends of_g = back_noting(ode, w, r, w->par2);
+  /* lam2 is lambda after the step, lam that of g before it */
+  for (atvi_idx i = 0; i < size; i++) {
+    double x = w->lam[i];
+    w->lam[i] = lam[i];
+    lam[i] = x;
+  }
+  *bar = back_noting(ode, w, r, parbar);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    share[l] = in(roots, l) ? (at->bar[l] + bar->end[l]) / (slope[l] + of_g.end[l]) : 0;
+    if (in(roots, l)) bar->start[l] -= share[l] * of_g.start[l];
+  }
+  for (atvi_idx i = 0; i < size; i++)
+    if (in(roots, (int)(i % ATVI_LANES))) w->lam[i] -= share[i % ATVI_LANES] * lam[i];
+  for (atvi_idx i = 0; i < width; i++)
+    if (in(roots, (int)(i % ATVI_LANES))) parbar[i] -= share[i % ATVI_LANES] * w->par2[i];
+}
+
+void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at,
+                          double *parbar) {
+  const atvi_ode_record *r = atvi_ode_record_at(w, i);
+  unsigned moving = 0, roots = 0;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(r->mask, l)) continue;
+    moving |= (unsigned)(at->mover[l] >= 0 || r->mover[l] >= 0) << l;
+    roots |= (unsigned)(at->mover[l] >= 0 && is_root(ode, at->mover[l])) << l;
+  }
+  if (!moving) {
+    atvi_ode_step_back(ode, w, r, parbar);
+  } else {
+    ends bar;
+    atvi_ode_slopes(ode, w, r);
+    if (roots)
+      constrain(ode, w, r, at, roots, parbar, &bar);
+    else
+      bar = back_noting(ode, w, r, parbar);
+    for (int l = 0; l < ATVI_LANES; l++) {
+      if (!in(r->mask, l)) continue;
+      if (at->mover[l] >= 0 && !in(roots, l))
+        parbar[par_of(ode, at->mover[l]) * ATVI_LANES + l] += at->bar[l] + bar.end[l];
+      at->mover[l] = r->mover[l];
+      at->bar[l] = r->mover[l] >= 0 ? bar.start[l] : 0;
+    }
+  }
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (in(r->mask, l)) at->record[l] = i;
+}
