@@ -15,6 +15,7 @@ enum {
   ELAB_MAX_PARAMS = 10000,
   ELAB_MAX_WORK = 2000000, /* expressions evaluated */
   ELAB_MAX_DEPTH = 1500,   /* evaluations inside each other */
+  ELAB_MAX_DELAYS = 1000,  /* uses of delay(), in a block or outside */
   ELAB_MAX_CONDITIONS = 64 /* of pulses; ATVI_ODE_ROOTS */
 };
 
@@ -205,8 +206,9 @@ typedef struct {
   atvi_idx n_index, index_cap;
   elab_index *index;
   atvi_idx emulator_cap, pulse_cap, trajectory_cap, delay_cap;
-  int n_condition;            /* pulses with one */
-  atvi_place delay_at;        /* the first delay() */
+  int n_condition;     /* pulses with one */
+  atvi_place delay_at; /* the first delay() */
+  int n_delay_call;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_DEEP = 64 };
+enum {
+  MOST_NODES = 10000
+}; /* of an expression whose range is looked for; it may use the same ones again and again */
 
 typedef struct {
   double lo, hi;
@@ -37,7 +39,7 @@ static interval covariate_range(const elab *e, atvi_idx k) {
 }
 
 /* The range of an expression of parameters, from theirs; wider where that is not easily seen. */
-static interval range_of(const elab *e, atvi_node x, int deep) {
+static interval bounded(const elab *e, atvi_node x, int *left) {
   atvi_node_info s = atvi_graph_get(e->g, x);
   interval a = ANYTHING, b = ANYTHING;
   if (s.op == ATVI_OP_CONST) return (interval){s.value, s.value};
@@ -45,9 +47,9 @@ static interval range_of(const elab *e, atvi_node x, int deep) {
     return (interval){e->lang->param[s.index].lower, e->lang->param[s.index].upper};
   if (s.op == ATVI_OP_INPUT && s.index2 == ATVI_IN_PARAM)
     return covariate_range(e, s.index - e->lang->n_param);
-  if (deep > MOST_DEEP || s.op == ATVI_OP_INPUT) return ANYTHING;
-  if (s.n_arg > 0) a = range_of(e, s.arg[s.op == ATVI_OP_SELECT], deep + 1);
-  if (s.n_arg > 1) b = range_of(e, s.arg[s.op == ATVI_OP_SELECT ? 2 : 1], deep + 1);
+  if (--*left <= 0 || s.op == ATVI_OP_INPUT) return ANYTHING;
+  if (s.n_arg > 0) a = bounded(e, s.arg[s.op == ATVI_OP_SELECT], left);
+  if (s.n_arg > 1) b = bounded(e, s.arg[s.op == ATVI_OP_SELECT ? 2 : 1], left);
   switch (s.op) {
   case ATVI_OP_ADD: return (interval){a.lo + b.lo, a.hi + b.hi};
   case ATVI_OP_SUB: return (interval){a.lo - b.hi, a.hi - b.lo};
@@ -70,6 +72,11 @@ static interval range_of(const elab *e, atvi_node x, int deep) {
   }
 }
 
+static interval range_of(const elab *e, atvi_node x) {
+  int left = MOST_NODES;
+  return bounded(e, x, &left);
+}
+
 bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time,
                           atvi_node *lag) {
   const char *where = "the time of a pulse";
@@ -83,7 +90,7 @@ bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, 
     atvi_lang_error(e->s, x->at, "choose a finite number", "%s must be finite", where);
     return false;
   }
-  interval at = range_of(e, node, 0);
+  interval at = range_of(e, node);
   if (!(at.lo >= e->lang->start)) {
     atvi_lang_error(
         e->s, x->at,
@@ -105,7 +112,7 @@ atvi_node atvi_lang_lag(elab *e, const ast_expr *x, bool minus, double *least) {
   atvi_node lag = atvi_lang_eval(e, &v, x);
   if (lag == ATVI_NODE_NONE) return lag;
   if (minus) lag = atvi_graph_op1(e->g, ATVI_OP_NEG, lag);
-  *least = range_of(e, lag, 0).lo;
+  *least = range_of(e, lag).lo;
   double number;
   if (atvi_lang_constant(e, lag, &number)) {
     *least = 0;
@@ -154,7 +161,7 @@ static atvi_node delay_lag(elab *e, const elab_env *v, const ast_expr *x) {
   elab_env inner = {.vars = v->vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a delay", .data = -1};
   atvi_node lag = atvi_lang_eval(e, &inner, x);
   if (lag == ATVI_NODE_NONE) return lag;
-  interval range = range_of(e, lag, 0);
+  interval range = range_of(e, lag);
   bool fixed = atvi_graph_is_const(e->g, lag, NULL);
   if (fixed ? range.lo > 0 && range.hi < INFINITY : range.lo >= 0) return lag;
   atvi_lang_error(e->s, x->at,
@@ -191,6 +198,11 @@ atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bo
   atvi_node lag = delay_lag(e, v, x->arg[1]);
   if (lag == ATVI_NODE_NONE) return lag;
   if (!e->lang->n_delay) e->delay_at = x->at;
+  if (++e->n_delay_call > ELAB_MAX_DELAYS) {
+    atvi_lang_error(e->s, x->at, "name one with 'let' and use it several times",
+                    "more than %d uses of delay()", ELAB_MAX_DELAYS);
+    return ATVI_NODE_NONE;
+  }
   /* the states that it uses, and the time */
   atvi_idx n = 0, size = atvi_graph_size(e->g);
   bool *need = atvi_lang_take(e->s, size, sizeof *need);

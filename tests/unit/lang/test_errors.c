@@ -251,6 +251,7 @@ static void things_out_of_place(void) {
   wrong("param u in (0, 1)\nstate S = 1\ndS/dt = delay(u, 2)\n", 3, 15, "without states");
   wrong("state S = 1\ndS/dt = delay(delay(S, 1), 2)\n", 2, 15, "differential equations");
   wrong("state S = 1\nnext S = delay(S, 2)\n", 2, 10, "differential equations");
+  wrong("state S[1..1001] = 1\ndS[i in 1..1001]/dt = -delay(S[i], i)\n", 2, 24, "more than 1000");
   wrong("state S = 1\ndS/dt = delay(S, 2)\nsolver stiff\n", 2, 9, "rk45");
   wrong("state S = 1\ndS/dt = -delay(S, 2)\nstart steady\n", 2, 10, "steady start");
   wrong("state S = 1\ndS/dt = -delay(S, 2)\npulse S = 3 when S < 0\n", 2, 10, "condition");
