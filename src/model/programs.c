@@ -110,10 +110,12 @@ static atvi_status rewrite(builder *b) {
     for (atvi_idx j = 0; j < u->n_moving && !atvi_graph_failed(b->g); j++)
       u->moving[j].par = atvi_graph_get(b->g, u->moving_node[j]).index;
   }
+  place_lists(b, 2 * m->n_root, m->root_node);
   hoist(b, 2 * m->n_root, m->root_node);
   m->path_node = take(b, b->lang->n_trajectory, sizeof *m->path_node);
   if (!m->path_node) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < b->lang->n_trajectory; k++) m->path_node[k] = b->lang->trajectory[k].node;
+  place_lists(b, b->lang->n_trajectory, m->path_node);
   hoist(b, b->lang->n_trajectory, m->path_node);
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);

@@ -611,6 +611,36 @@ static void units_have_their_own_events(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Tables whose values are parameters, in conditions, amounts, trajectories and a steady start. */
+static void tables_of_parameters(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("mix.csv", "t,y\n0,1.1\n1,1.4\n2.3,2.1\n4,1.7\n6,2.2\n");
+  for (int s = 0; s < 4; s++) {
+    char text[900];
+    snprintf(
+        text, sizeof text,
+        "param k in (0.1, 2)\nparam tau in (0.2, 1.5)\nparam b1 in (0.5, 2)\nparam b2 in (0.5, 2)\n"
+        "table b step = [0: b1, 3: b2]\ntable c linear = [0: b1, 2: b2, 5: b1]\nstart steady\nstate A = 1\n"
+        "dA/dt = b - k*A\npulse A += c at [tau, 2.5]\npulse A += 0.5 when A < c*0.8\ndata \"mix.csv\" time "
+        "t\n"
+        "observe y ~ normal(A, 0.5)\nderived flat = integral(b, 0, 6)\nderived line = integral(c, 0, 6)\n%s",
+        SOLVERS[s]);
+    atvi_model *m = test_load(ctx, test_file("mix.atvi", text), s % 2);
+    const double theta[4] = {0.9, 0.61, 0.8, 1.3};
+    double out[2];
+    void *work;
+    CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-6);
+    CHECK_OK(m->target.ops->work_new(m, ctx, &work));
+    m->target.ops->derived(m, work, 1, theta, out);
+    m->target.ops->work_free(work);
+    CHECK_ABS(out[0], 3 * 0.8 + 3 * 1.3, 1e-9);
+    CHECK_ABS(out[1], 5 * (0.8 + 1.3) / 2 + 0.8, 1e-9);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Loading fails cleanly at every allocation, with every kind of event. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -639,5 +669,5 @@ TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", 
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
       {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps},
-      {"echoes", delayed_jumps}, {"units", units_have_their_own_events},
+      {"echoes", delayed_jumps}, {"units", units_have_their_own_events}, {"tables", tables_of_parameters},
       {"memory", memory_may_run_out_anywhere})
