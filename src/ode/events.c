@@ -268,7 +268,14 @@ static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, un
   return !mask || atvi_ode_apply_pulse(ode, w, ode->root_pulse[e], -1, mask);
 }
 
-bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsigned *fresh) {
+/* Roots of these lanes where they are; those of the others, which have not moved, stay as `release` may have left them. */
+static void refresh_roots(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
+  roots_at(ode, w, w->t, w->y, w->gtry);
+  for (atvi_idx i = 0; i < ode->n_root * ATVI_LANES; i++)
+    if (in(lanes, (int)(i % ATVI_LANES))) w->g[i] = w->gtry[i];
+}
+
+bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const int *which, unsigned *fresh) {
   for (int e = 0; which && e < ode->n_root; e++) {
     unsigned mask = 0;
     for (int l = 0; l < ATVI_LANES; l++)
@@ -282,10 +289,11 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsi
   }
   for (bool again = true; again;) { /* one pulse may make another condition true */
     again = false;
-    roots_at(ode, w, w->t, w->y, w->g);
+    refresh_roots(ode, w, lanes);
     for (int e = 0; e < ode->n_root && !again; e++) {
       unsigned mask = 0;
       for (int l = 0; l < ATVI_LANES; l++) {
+        if (!in(lanes, l)) continue;
         bool now = w->holds[e * ATVI_LANES + l] != 0, was = w->on[l] >> e & 1;
         if (!now) w->on[l] &= ~((uint64_t)1 << e);
         if (now && !was && in(w->run, l)) mask |= 1u << l;

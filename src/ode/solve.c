@@ -132,7 +132,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
   bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout, &group);
   fail_nonfinite(w, w->y);
   if (events) ok = ok && atvi_ode_pass_moving(ode, w, ATVI_ODE_ALL, true, &fresh);
-  if (events && ode->n_root) ok = ok && atvi_ode_fire(ode, w, NULL, &fresh);
+  if (events && ode->n_root) ok = ok && atvi_ode_fire(ode, w, ATVI_ODE_ALL, NULL, &fresh);
   return ok;
 }
 
@@ -259,7 +259,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
       if (room && w->moves) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
-      if (room && ode->n_root) room = atvi_ode_fire(ode, w, which, &fresh);
+      if (room && ode->n_root) room = atvi_ode_fire(ode, w, accepted, which, &fresh);
     }
     if (ode->steady) stop_at_rest(ode, w, yout);
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);

@@ -216,8 +216,9 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
 /* Shortens the accepted steps in which a root becomes positive. which[l]: the root at which the step of lane l ends, or -1. */
 void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
                      void (*attempt)(const atvi_ode *, atvi_ode_work *), int which[ATVI_LANES]);
-/* The pulses of those roots, and of all others that are positive now and were not. As atvi_ode_pass_moving. */
-bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsigned *fresh);
+/* The pulses of those roots, and, in the lanes that have just moved, of all others that are positive now and were not. As
+ * atvi_ode_pass_moving. */
+bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const int *which, unsigned *fresh);
 /* Lanes at a root whose pulse leaves g as it was, 0, and has it fall from there: the condition no longer holds. */
 void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes);
 /* In a replay: the lanes' times of the step of record r, of n records from it on, as they move from lane to lane. */

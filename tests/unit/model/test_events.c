@@ -665,9 +665,36 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Lanes that wait for others between an event and their next step do not fire again. */
+static void lanes_do_not_matter(void) {
+  enum { D = 3, N = 8 };
+  static const char *const text =
+      "param a ~ lognormal(0, 0.5)\nparam k ~ lognormal(-1, 0.5)\nparam e ~ lognormal(0, 0.5)\n"
+      "state G = 5\nstate I = 0\ndG/dt = a - k*I*G\ndI/dt = -e*I\npulse I += 2 when G > 8\nstart 0\n"
+      "solver rk45 tol 1e-7\ndata \"g.csv\" time t\nobserve y ~ normal(G, 0.3)\n";
+  atvi_ctx *ctx = test_ctx();
+  test_file("g.csv", "t,y\n2,6.9\n4,6.4\n8,8.6\n12,6.8\n");
+  atvi_model *m = test_load(ctx, test_file("lanes.atvi", text), true);
+  const atvi_target *t = atvi_model_target(m);
+  double theta[D * N], together[N];
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->prior_draw(t->self, work, 3, 0, N, theta);
+  t->ops->eval(t->self, work, &(atvi_batch){.B = N, .theta = theta, .log_lik = together});
+  for (int j = 0; j < N; j++) {
+    double one[D], alone;
+    for (int i = 0; i < D; i++) one[i] = theta[i * N + j];
+    t->ops->eval(t->self, work, &(atvi_batch){.B = 1, .theta = one, .log_lik = &alone});
+    CHECK_MSG(alone == together[j], "point %d: %.17g alone, %.17g with others", j, alone, together[j]);
+  }
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
 TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", pulses_when_a_state_falls},
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
       {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps},
       {"echoes", delayed_jumps}, {"units", units_have_their_own_events}, {"tables", tables_of_parameters},
-      {"memory", memory_may_run_out_anywhere})
+      {"memory", memory_may_run_out_anywhere}, {"lanes_do_not_matter", lanes_do_not_matter})
