@@ -236,6 +236,7 @@ bool atvi_lang_elab_data(elab *e) {
     if (st->kind != KW_DATA) continue;
     e->data_stmt[e->lang->n_data] = st;
     e->lang->data[e->lang->n_data].name = st->name ? st->name->text : "";
+    e->lang->data[e->lang->n_data].file = e->lang->n_data;
     if (st->name) st->name->symbol->base = e->lang->n_data;
     e->lang->n_data++;
   }
