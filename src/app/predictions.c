@@ -163,6 +163,13 @@ static bool on_grid(const layout *y, atvi_idx k, atvi_idx r) {
          (!atvi_app_counts(m->lang, &m->lang->observe[k]) && m->covariates[k][r]);
 }
 
+/* "subject s01"; labels of two blocks may be the same. */
+static const char *unit_of(atvi_pool *pool, const atvi_model *m, atvi_idx unit) {
+  if (unit == 0) return "";
+  return atvi_pool_printf(pool, "%s %s", m->part[0].m->lang->block[m->part[unit].block - 1].name,
+                          m->target.unit[unit].name);
+}
+
 static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
   atvi_pool *pool = atvi_draws_pool(y->d);
   const atvi_lang *lang = y->l->model->lang;
@@ -177,7 +184,8 @@ static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
                            .kind = from->kind,
                            .data = observed ? from->group : 0,
                            .set = atvi_pool_strndup(pool, set, strlen(set)),
-                           .rows = observed && !lang->data[from->group].time};
+                           .rows = observed && !lang->data[from->group].time,
+                           .unit = unit_of(pool, y->l->model, from->unit)};
   if (atvi_pool_failed(pool)) return false;
   double *time = x, *value = x + from->n, *grid = value + from->n;
   for (atvi_idx r = 0; r < from->n; r++) {

@@ -237,7 +237,8 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
 /* Nothing that is observed, and no term of the density but priors. */
 static bool is_silent(const atvi_model *u) {
   bool any = u->has_extra;
-  for (atvi_idx k = 0; k < u->n_rows; k++) any = any || u->rows[k].n_row > 0;
+  for (atvi_idx k = 0; k < u->n_rows; k++)
+    for (atvi_idx i = 0; i < u->rows[k].n_row * u->rows[k].n_el; i++) any = any || u->rows[k].mask[i] != 0;
   return !any;
 }
 

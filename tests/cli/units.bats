@@ -97,3 +97,25 @@ ALL=(--set lCL=1 --set lV=3 --set wCL=0.2 --set sigma=0.1 --set CL=2.7)
   "$ATVI" study pk.atvi --truth lCL=1,lV=3,wCL=0.2,sigma=0.1,CL=2.7 --replicates 2 --methods ram --out s -q
   [ "$(grep -c ',ok,' s/replicates.csv)" -eq 2 ]
 }
+
+@test "a unit that is left out is predicted from its prior given the rest" {
+  "$ATVI" fit pk.atvi --out f -q --method ram --holdout 'subject == s02'
+  # CL.s02 is lognormal(lCL + 0.75 log(58/70), wCL): in draws of the posterior its standard score is normal
+  grep -v '^#' f/draws.csv | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i; next }
+    { z = (log($c["CL.s02"]) - $c["lCL"] - 0.75*log(58/70))/$c["wCL"]; n++; s += z; q += z*z }
+    END { m = s/n; sd = sqrt(q/n - m*m); print m, sd; exit !(m > -0.2 && m < 0.2 && sd > 0.85 && sd < 1.15) }'
+  "$ATVI" predict f >out.txt
+  grep -q "held out (subject == s02)" out.txt
+  [ "$(grep -c ',held_out,' f/predict.csv)" -eq 4 ]
+  [ "$(grep ',held_out,' f/predict.csv | cut -d, -f1 | sort -u)" = conc.s02 ]
+}
+
+@test "LOO of whole units" {
+  "$ATVI" fit pk.atvi --out f -q --method ram --ess 400
+  run --separate-stderr "$ATVI" predict f
+  [ "$status" -eq 0 ]
+  says "LOO of 4 whole units"
+  json f/scores.json '.loo.n == 14 and .loo_units.n == 4 and (.loo_units.worst.unit | startswith("subject s0"))'
+  json f/scores.json '(.loo_units.khat_above > 0) == ([.messages[] | select(contains("--holdout"))] | length == 1)'
+  json f/groups/groups.json '[.series[].unit] == ["subject s01", "subject s02", "subject s03", "subject s04"]'
+}
