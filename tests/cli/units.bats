@@ -119,3 +119,28 @@ ALL=(--set lCL=1 --set lV=3 --set wCL=0.2 --set sigma=0.1 --set CL=2.7)
   json f/scores.json '(.loo_units.khat_above > 0) == ([.messages[] | select(contains("--holdout"))] | length == 1)'
   json f/groups/groups.json '[.series[].unit] == ["subject s01", "subject s02", "subject s03", "subject s04"]'
 }
+
+@test "the page shows units side by side, and their parameters as intervals" {
+  # 30 units of which the last does not fit
+  awk 'BEGIN { print "plot,t,y"; for (i = 1; i <= 30; i++) for (t = 1; t <= 4; t++)
+    printf "p%02d,%d,%.3f\n", i, t, i%5 + 0.3*t + (i == 30 ? 9*(t%2) : 0.1*((i*t)%3)) }' >y.csv
+  awk 'BEGIN { print "plot"; for (i = 1; i <= 30; i++) printf "p%02d\n", i }' >plots.csv
+  cat >plots.atvi <<'MODEL'
+param m ~ normal(2, 3)
+param s ~ halfnormal(3)
+each plot from "plots.csv" {
+  param a ~ normal(m, s)
+  data "y.csv" time t
+  observe y ~ normal(a + 0.3*t, 1)
+}
+MODEL
+  "$ATVI" fit plots.atvi --out f -q --method nuts --ess 200
+  html=f/report.html
+  grep -q "The 12 of 30 units that are predicted worst" $html
+  grep -q "The other 18 units, in the order of the data" $html
+  grep -q "y, all 30 units" $html
+  grep -q "intervals of the 30 elements of a" $html
+  # the worst one is the first
+  [ "$(grep -o 'y\.p[0-9]* over time' $html | head -n 1)" = "y.p30 over time" ]
+  grep -q "Leaving out one unit at a time" $html
+}
