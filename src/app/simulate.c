@@ -5,16 +5,20 @@
  *               means of its observations
  *   --observe   synthetic data in the layout of the model's data file: with its header, if it has one, its missing cells, and censored
  *               where the model has limits
+ *   --fit DIR   draws of a fit, with parameters of units drawn from their priors given these: new units from the population
  *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
  *               (tracked quantities and states if the model observes nothing), one line per draw and time */
 #include "app/common.h"
+#include "app/predictions.h"
 #include "app/replicate.h"
 #include "app/simulate_table.h"
 #include "io/csv.h"
+#include "io/draws_file.h"
 #include "io/text.h"
 #include <math.h>
 #include <string.h>
 
+enum { DRAWS = 100 };                   /* of a fit, by default */
 static const double MOST_NUMBERS = 2e8; /* in one table: 1.6 GB */
 
 atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx file, const double *value,
@@ -49,7 +53,7 @@ static atvi_status which_file(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded 
 
 /* What one call computes, and where the numbers go. */
 typedef struct {
-  bool prior;   /* draws from the prior instead of one point */
+  bool many;    /* draws instead of one point */
   bool observe; /* observations with their noise */
   bool data;    /* in the layout of a data file; else tracked quantities and states */
   atvi_idx file, B;
@@ -60,10 +64,10 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
                         job *j) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
-  j->prior = o->prior > 0;
-  j->observe = o->observe || (j->prior && lang->n_observe > 0);
+  j->many = o->prior > 0 || o->fit || o->draws > 0;
+  j->observe = o->observe || (j->many && lang->n_observe > 0);
   j->data = j->observe || (lang->n_state == 0 && lang->n_observe > 0);
-  j->B = j->prior ? o->prior : 1;
+  j->B = o->prior > 0 ? o->prior : o->draws > 0 ? o->draws : o->fit ? DRAWS : 1;
   if (j->data) ATVI_TRY(which_file(ctx, pool, l, o->data, &j->file));
   for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)
     for (int a = 0; a < lang->observe[s].n_arg; a++)
@@ -75,11 +79,79 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
                          lang->observe[s].name);
   double wanted = (double)j->B * (double)(t->d + t->n_derived + t->n_out + 1);
   if (wanted > MOST_NUMBERS)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; use fewer draws", j->B, wanted);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "%td draws: that is %.2g numbers; use fewer", j->B, wanted);
   j->theta = atvi_pool_take(pool, (size_t)(t->d * j->B), sizeof(double));
   j->derived = atvi_pool_take(pool, (size_t)(t->n_derived * j->B + 1), sizeof(double));
   j->value = atvi_pool_take(pool, (size_t)((j->observe ? t->n_obs : t->n_out) * j->B + 1), sizeof(double));
   return j->theta && j->derived && j->value ? ATVI_OK : ATVI_ENOMEM;
+}
+
+/* ---- parameters ---- */
+
+/* The same point for all draws, which differ by their noise. */
+static atvi_status one_point(atvi_ctx *ctx, const atvi_app_simulate_opts *o, const atvi_target *t, job *j) {
+  atvi_idx B = j->B;
+  ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, j->theta));
+  for (atvi_idx i = t->d - 1; i >= 0; i--)
+    for (atvi_idx b = B - 1; b >= 0; b--) j->theta[i * B + b] = j->theta[i];
+  return ATVI_OK;
+}
+
+/* Parameters outside blocks from draws of the fit: theta[n][B]. */
+static atvi_status take_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const atvi_draws *d,
+                              atvi_idx n, const atvi_target *t, const double *set, job *j) {
+  atvi_idx *draw;
+  if (j->B > d->n)
+    atvi_log(ctx, ATVI_LOG_NOTE, "%s has %td draws, fewer than %td: all are used", dir, d->n, j->B);
+  ATVI_TRY(atvi_app_predictions_pick(pool, d, j->B, &j->B, &draw));
+  for (atvi_idx i = 0; i < n; i++) {
+    atvi_idx c = atvi_draws_find(d, t->param[i].name);
+    if (c < 0 && isnan(set[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL,
+                       "--fit %s: the fit has no draws of %s; if it was fixed there, add --set %s=...", dir,
+                       t->param[i].name, t->param[i].name);
+    for (atvi_idx b = 0; c >= 0 && b < j->B; b++) j->theta[i * j->B + b] = d->x[c * d->n + draw[b]];
+  }
+  return ATVI_OK;
+}
+
+static atvi_status read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n,
+                              const atvi_target *t, const double *set, job *j) {
+  const char *dir;
+  atvi_draws *d;
+  ATVI_TRY(atvi_app_find_run(ctx, pool, where, "draws.csv", &dir));
+  const char *path = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  if (!path) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_io_draws_csv_read(ctx, path, &d));
+  atvi_status status = take_draws(ctx, pool, dir, d, n, t, set, j);
+  atvi_draws_free(d);
+  return status;
+}
+
+/* What is outside blocks is set or from a fit; parameters of units that are not set are drawn from their priors given it. */
+static atvi_status draw_units(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o,
+                              const atvi_loaded *l, job *j) {
+  const atvi_model *m = l->model;
+  const atvi_target *t = l->target;
+  atvi_idx outside = m->part ? m->part[0].m->target.d : t->d;
+  double *set = atvi_pool_take(pool, (size_t)t->d + 1, sizeof *set);
+  if (!set) return ATVI_ENOMEM;
+  if (l->fixed) return ATVI_FAIL(ctx, ATVI_EINVAL, "--fix goes with --prior; with --fit use --set");
+  ATVI_TRY(atvi_app_values(ctx, "--set", t, o->n_set, o->set, set));
+  for (atvi_idx i = 0; i < t->d * j->B; i++) j->theta[i] = NAN;
+  if (o->fit) ATVI_TRY(read_draws(ctx, pool, o->fit, outside, t, set, j));
+  for (atvi_idx i = 0; i < t->d; i++) {
+    const atvi_param *p = &t->param[i];
+    if (i < outside && !o->fit && isnan(set[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "no value for %s: add --set %s=... (its bounds are [%g, %g])",
+                       p->name, p->name, p->lower, p->upper);
+    if (set[i] < p->lower || set[i] > p->upper)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "--set %s=%g is outside its bounds [%g, %g]", p->name, set[i],
+                       p->lower, p->upper);
+    for (atvi_idx b = 0; !isnan(set[i]) && b < j->B; b++) j->theta[i * j->B + b] = set[i];
+  }
+  atvi_model_prior_fill(m, atvi_model_evaluator_work(l->ev), o->seed, ATVI_TRUTH_FIRST, j->B, j->theta);
+  return ATVI_OK;
 }
 
 /* Whether observation i can and should be drawn: the columns that its distribution needs are present, and so
@@ -126,7 +198,7 @@ static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_load
                &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
   const char *why =
       outcome == ATVI_RUN_OK ? "some distributions have no finite values there" : atvi_outcome_word(outcome);
-  if (j->prior)
+  if (j->many)
     atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", *failed, j->B, why);
   else
     atvi_log(ctx, ATVI_LOG_WARN, "the model cannot be run at this point: %s", why);
@@ -139,10 +211,12 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   void *work = atvi_model_evaluator_work(l->ev);
   job j = {0};
   ATVI_TRY(plan(ctx, pool, o, l, &j));
-  if (j.prior)
+  if (o->prior > 0)
     t->ops->prior_draw(t->self, work, o->seed, ATVI_TRUTH_FIRST, j.B, j.theta);
+  else if (o->fit || (l->model->part && !l->fixed))
+    ATVI_TRY(draw_units(ctx, pool, o, l, &j));
   else
-    ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, j.theta));
+    ATVI_TRY(one_point(ctx, o, t, &j));
   if (t->n_derived) t->ops->derived(t->self, work, j.B, j.theta, j.derived);
   if (j.observe)
     t->ops->simulate(t->self, work, o->seed, 0, j.B, j.theta, j.value);
@@ -156,12 +230,12 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
                     .file = j.data ? j.file : -1,
                     .value = j.value,
                     .B = j.B,
-                    .fitted = j.observe && !j.prior,
+                    .fitted = j.observe && !j.many,
                     .whole = atvi_app_no_data(l)};
   ATVI_TRY(atvi_app_table_make(pool, &one));
   atvi_text out = {.pool = pool};
-  atvi_app_table_header(&out, &one, j.prior);
-  for (atvi_idx k = 0; k < j.B; k++) atvi_app_table_lines(&out, &one, k, j.prior ? j.theta : NULL, j.derived);
+  atvi_app_table_header(&out, &one, j.many);
+  for (atvi_idx k = 0; k < j.B; k++) atvi_app_table_lines(&out, &one, k, j.many ? j.theta : NULL, j.derived);
   return atvi_io_text_get(&out, &result->text);
 }
 

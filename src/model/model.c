@@ -43,8 +43,8 @@ atvi_status atvi_model_series(atvi_model *m) {
       value[r] = obs->column >= 0 ? data->value[r * data->n_col + obs->column] : NAN;
       if (row) row[r] = (double)(r + 1);
     }
-    s[o] = (atvi_series){obs->name,   ATVI_SERIES_OBSERVED,          obs->data,
-                         data->n_row, data->time ? data->time : row, value, 0};
+    s[o] = (atvi_series){
+        obs->name, ATVI_SERIES_OBSERVED, obs->data, data->n_row, data->time ? data->time : row, value, 0};
     m->obs_at[o] = t->n_obs;
     t->n_obs += data->n_row;
   }
@@ -53,7 +53,8 @@ atvi_status atvi_model_series(atvi_model *m) {
     bool tracked = k < lang->n_track;
     const char *name = tracked ? lang->track[k].name : lang->state[k - lang->n_track].name;
     s[i] = (atvi_series){
-        name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL, 0};
+        name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL,
+        0};
   }
   t->series = s;
   t->n_series = n_series;

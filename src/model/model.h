@@ -344,9 +344,12 @@ atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
-/* Draws the parameters after the first n_given, given those in theta. key[d]: numbers of their streams. */
-void atvi_model_prior_draw_given(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
-                                 atvi_idx n_given, const atvi_idx *key, atvi_idx B, double *theta);
+/* Draws the parameters that are NaN in theta[d][B] from the prior given the others. key[d]: numbers of their streams; NULL: as they come. */
+void atvi_model_prior_complete(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
+                               const atvi_idx *key, atvi_idx B, double *theta);
+/* The same of a model with or without blocks; work: of its target. */
+void atvi_model_prior_fill(const atvi_model *m, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           double *theta);
 void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,
                             double *scale);
 void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,

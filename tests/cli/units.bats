@@ -144,3 +144,42 @@ MODEL
   [ "$(grep -o 'y\.p[0-9]* over time' $html | head -n 1)" = "y.p30 over time" ]
   grep -q "Leaving out one unit at a time" $html
 }
+
+@test "new units from the population" {
+  "$ATVI" fit pk.atvi --out f -q --method ram --ess 400 --no-report
+  printf 'subject,weight\nn1,50\nn2,90\n' >new.csv
+  printf 'subject,time,amount\nn1,0,150\nn2,0,150\n' >new-doses.csv
+  "$ATVI" simulate pk.atvi --fit f --draws 400 --data subject=new.csv --data doses.csv=new-doses.csv --times 2,6 >out.csv
+  [ "$(head -n 1 out.csv)" = draw__,lCL,lV,wCL,sigma,CL,half,subject,hour,conc ]
+  [ "$(wc -l <out.csv)" -eq 1601 ]
+  # shared parameters are draws of the fit, those of units follow their prior given them
+  [ "$(cut -d, -f2 out.csv | sort -u | wc -l)" -gt 100 ]
+  grep -qF "$(sed -n 2p out.csv | cut -d, -f2 | cut -c1-12)" f/draws.csv
+  awk -F, 'NR > 1 && $8 == "n1" && $9 == 2 { z = (log($6) - $2 - 0.75*log(50/70))/$4; n++; s += z; q += z*z }
+    END { m = s/n; sd = sqrt(q/n - m*m); print m, sd; exit !(m > -0.2 && m < 0.2 && sd > 0.85 && sd < 1.15) }' out.csv
+}
+
+@test "units at given values of what is shared" {
+  "$ATVI" simulate pk.atvi --set lCL=1 --set lV=3 --set wCL=0.2 --set sigma=0.1 --observe >a.csv
+  "$ATVI" simulate pk.atvi --set lCL=1 --set lV=3 --set wCL=0.2 --set sigma=0.1 --observe >b.csv
+  cmp a.csv b.csv
+  diff <(cut -d, -f1,2 a.csv) <(cut -d, -f1,2 conc.csv)
+  "$ATVI" simulate pk.atvi --set lCL=1 --set lV=3 --set wCL=0.2 --set sigma=0.1 --set CL.s01=2.5 --draws 3 >c.csv
+  [ "$(grep ',s01,1,' c.csv | cut -d, -f6 | sort -u)" = 2.5 ]
+  [ "$(grep ',s02,1,' c.csv | cut -d, -f6 | sort -u | wc -l)" -eq 3 ]
+  run --separate-stderr "$ATVI" simulate pk.atvi --set lCL=1
+  fails_with 2 "no value for lV"
+  run --separate-stderr "$ATVI" simulate pk.atvi --prior 3 --fit f
+  fails_with 2 "leave out --fit"
+}
+
+@test "a file is replaced by its name, and a fit remembers it" {
+  sed 's/,200$/,400/' doses.csv >double.csv
+  "$ATVI" fit pk.atvi --out f -q --method ram --ess 200 --no-report --data doses.csv=double.csv
+  "$ATVI" predict f >out.txt # refuses if the doses were others
+  run --separate-stderr "$ATVI" check pk.atvi --data dose.csv=double.csv
+  fails_with 2 "no data set 'dose.csv'"
+  printf 'subject,weight\nn1,50\n' >new.csv
+  run --separate-stderr "$ATVI" simulate pk.atvi "${ALL[@]}" --data subject=new.csv --times 1,2
+  fails_with 2 "there is no subject 's01'" "the units are those of new.csv"
+}
