@@ -183,3 +183,16 @@ MODEL
   run --separate-stderr "$ATVI" simulate pk.atvi "${ALL[@]}" --data subject=new.csv --times 1,2
   fails_with 2 "there is no subject 's01'" "the units are those of new.csv"
 }
+
+@test "the example: new subjects from a sketch of the posterior" {
+  cp "$TOP"/examples/pk/* .
+  run --separate-stderr "$ATVI" check pk.atvi
+  [ "$status" -eq 0 ]
+  says "subject: 12, s01 ... s12; uses weight" "parameters  30: 6 shared, 24 of units" "100 rows of 12 units"
+  "$ATVI" fit pk.atvi --method nuts --chains 4 --max-iter 200 --out pk -q --no-report
+  # the commands of its README
+  sed -n '/^## Subjects to come/,$p' README.md | awk '/^```/ { inside = !inside; next } inside' >commands
+  sed -i "s|atvi simulate|$ATVI simulate|; s|examples/pk/||; s|--draws 500|--draws 50|" commands
+  bash -e commands
+  [ "$(wc -l <simulated.csv)" -eq 2401 ]
+}
