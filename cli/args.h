@@ -47,8 +47,10 @@ enum { ATVI_ARGS_MOST = 64 };
 #define ATVI_ROW_FIX(into)                                                                                   \
   ATVI_ROW("fix", "NAME=VALUE", LIST, into, "Hold a parameter at a value; may be repeated.")
 #define ATVI_ROW_DATA(into)                                                                                  \
-  ATVI_ROW("data", "[NAME=]FILE", LIST, into,                                                                \
-           "Use FILE instead of the model's data file. If the model has several data files: NAME=FILE.")
+  ATVI_ROW(                                                                                                  \
+      "data", "[NAME=]FILE", LIST, into,                                                                     \
+      "Use FILE instead of the model's data file. If the model has several data files: NAME=FILE. "          \
+      "NAME may also be a file as the model writes it, or a block, whose units are then those of FILE.")
 #define ATVI_ROW_FOLDER(into)                                                                                \
   ATVI_ROW("folder", "DIR", TEXT, into,                                                                      \
            "Folder to search for the files that the model names, instead of where the model says.")

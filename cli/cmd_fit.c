@@ -71,7 +71,8 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       ATVI_ROW_RUNS(&o->fit.model.runs),
       {"holdout", "RULE", ATVI_ARG_TEXT, &o->fit.holdout,
        "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any other "
-       "column of the data, with < <= > >= == !=; join several with 'and'."},
+       "column of the data, with < <= > >= == !=; join several with 'and'. 'subject == s01' leaves out a "
+       "unit."},
       {"no-report", NULL, ATVI_ARG_FLAG, &o->fit.no_report, "Do not write report.html and figures."},
       {"live", NULL, ATVI_ARG_FLAG, &o->fit.live,
        "Serve the report on this machine while the fit runs; the address is printed. See also atvi watch."},

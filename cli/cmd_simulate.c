@@ -5,7 +5,8 @@
 static const char *const after[] = {
     "OUTPUT",
     "CSV with a header, on standard output. Array elements are named beta.1,\n"
-    "beta.2, ... With --prior the first column, draw__, numbers the draws.\n",
+    "beta.2, ... With --prior, --fit and --draws the first column, draw__,\n"
+    "numbers the draws.\n",
     "EXIT STATUS",
     "0   done\n"
     "1   failed, or the model cannot be run at the point given; results so far\n"
@@ -16,14 +17,16 @@ static const char *const after[] = {
     "     --times 0:30:0.5\n"
     "atvi simulate cold.atvi --set beta=0.9 --set gamma=0.3 --set S0=39 \\\n"
     "     --observe >new.csv\n"
-    "atvi simulate cold.atvi --prior 100 --seed 2\n",
+    "atvi simulate cold.atvi --prior 100 --seed 2\n"
+    "atvi simulate pk.atvi --fit pk-001 --data subject=new.csv \\\n"
+    "     --data doses.csv=new-doses.csv --times 0:24\n",
     NULL,
 };
 
 typedef struct {
   atvi_arg_list set, fix, data;
-  const char *observe, *times, *folder, *runs;
-  atvi_idx prior;
+  const char *observe, *times, *folder, *runs, *fit;
+  atvi_idx prior, draws;
   uint64_t seed;
   bool no_compile;
 } options;
@@ -31,14 +34,21 @@ typedef struct {
 static int parse(options *o, int argc, char **argv, const char **path) {
   const atvi_arg arg[] = {
       {"set", "NAME=VALUE", ATVI_ARG_LIST, &o->set,
-       "Value of a parameter; required for every parameter. beta.1=0.9 sets one element of an array, "
-       "beta=0.9 all elements, beta=0.9,1.2 one value each."},
+       "Value of a parameter; required for every parameter, except of those of units, which are drawn from "
+       "their priors given the others. beta.1=0.9 sets one element of an array, beta=0.9 all elements, "
+       "beta=0.9,1.2 one value each."},
       {"observe", "NAME", ATVI_ARG_MAYBE, &o->observe,
        "Draw synthetic observations in the layout of the model's data file, ready for --data. NAME selects "
        "the data file if the model has several."},
       {"prior", "N", ATVI_ARG_COUNT, &o->prior,
        "Instead of one point use N draws from the prior, each with simulated observations (prior "
        "predictive)."},
+      {"fit", "FIT", ATVI_ARG_TEXT, &o->fit,
+       "Instead of one point use draws of the posterior: of a fit, a folder or a model file. In a model with "
+       "units those of parameters outside blocks are taken, and parameters of units are drawn from their "
+       "priors given these: new units from the population."},
+      {"draws", "N", ATVI_ARG_COUNT, &o->draws,
+       "Number of draws of --fit (default 100) or, with --set, of simulations at that point."},
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
        "Times from A to B (default STEP 1), or a list A,B,C; dates where the model has a calendar. Default: "
        "the times of the data. A model without 'start' starts at the first time of its data, or at A if "
@@ -56,6 +66,11 @@ static int parse(options *o, int argc, char **argv, const char **path) {
   if (o->prior && o->set.n) {
     fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want only one of the two "
                     "(--fix holds a parameter in prior draws)\n");
+    return ATVI_EXIT_USAGE;
+  }
+  if (o->prior && (o->fit || o->draws)) {
+    fprintf(stderr, "atvi simulate: --prior N draws N points from the prior; leave out %s\n",
+            o->fit ? "--fit" : "--draws");
     return ATVI_EXIT_USAGE;
   }
   return -1;
@@ -81,6 +96,8 @@ static int run(int argc, char **argv) {
         .observe = o.observe != NULL,
         .data = o.observe && o.observe[0] ? o.observe : NULL,
         .prior = o.prior,
+        .fit = o.fit,
+        .draws = o.draws,
         .times = o.times,
         .seed = o.seed,
     };
@@ -97,11 +114,14 @@ const atvi_command atvi_cmd_simulate = {
     .name = "simulate",
     .brief = "trajectories, synthetic data or prior predictions, as CSV",
     .usage = "MODEL --set NAME=VALUE ... [--times A:B[:STEP]] [--observe]\n"
-             "MODEL --prior N [--times A:B[:STEP]] [--observe]",
+             "MODEL --prior N [--times A:B[:STEP]] [--observe]\n"
+             "MODEL --fit FIT [--draws N] [--data NAME=FILE] ...",
     .operand = "MODEL",
     .about = "Runs the model forward. At the point given by --set it writes trajectories or, with --observe, "
              "data drawn from the model's distributions. With --prior it does so for draws from the prior, "
-             "which shows what the priors imply before any data are used. With --times the data file of the "
+             "which shows what the priors imply before any data are used, and with --fit for draws from the "
+             "posterior. A model with units gives a line for each unit and time; --data with the name of the "
+             "block replaces the file of its units. With --times the data file of the "
              "model need not exist.",
     .after = after,
     .run = run,

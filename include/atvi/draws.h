@@ -118,6 +118,8 @@ typedef struct {
   atvi_idx n_grid;
   /* [n_grid] ascending times between those of the data */
   const double *grid;
+  /* Whose it is, "subject s01"; "" if it belongs to no unit. */
+  const char *unit;
 } atvi_draws_series;
 
 typedef struct {

@@ -67,6 +67,8 @@ typedef struct {
   const double *time;
   /* [n] the data, NaN if missing; NULL: not observed. */
   const double *value;
+  /* Which unit of the target it is of, 0-based; 0 if it is common to all, or there are none. */
+  atvi_idx unit;
 } atvi_series;
 
 /* What a kind of model implements. self is read-only and shared by threads; scratch is per thread.

@@ -55,6 +55,10 @@ typedef struct {
   bool observe;
   /* --prior N: N prior predictive draws instead of one point; 0: no. */
   atvi_idx prior;
+  /* --fit: parameters outside blocks are draws of this fit, a folder or a model file; NULL: they are in `set`. */
+  const char *fit;
+  /* --draws N, of the fit or of what is not set; 0: default. */
+  atvi_idx draws;
   /* --times a:b[:step] or a comma list; NULL: the data's times. */
   const char *times;
   /* With --observe and several data sets: which one to write; NULL: the only one. */

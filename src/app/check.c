@@ -6,6 +6,7 @@
 #include "io/text.h"
 #include "sim/record.h"
 #include <math.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,15 +33,54 @@ static void bounds(atvi_text *out, double x) {
     atvi_io_text_add(out, "%g", x);
 }
 
+/* One line for n parameters that are alike: "CL.s01 ... CL.s12". Only its length if out is NULL. */
+static int describe_param(atvi_text *out, int width, atvi_idx n, const atvi_lang_param *p) {
+  const char *last = n > 1 ? p[n - 1].name : "", *dots = n > 1 ? " ... " : "";
+  int used = (int)(strlen(p->name) + strlen(dots) + strlen(last));
+  if (!out) return used;
+  atvi_io_text_add(out, "  %s%s%s%*s %-12s in [", p->name, dots, last, used < width ? width - used : 0, "",
+                   atvi_lang_dist_get(p->dist)->name);
+  bounds(out, p->lower);
+  atvi_io_text_add(out, ", ");
+  bounds(out, p->upper);
+  atvi_io_text_add(out, "]\n");
+  return used;
+}
+
+/* Those outside blocks, then one line for each that a block has. Returns the longest name. */
+static int list_params(atvi_text *out, int width, const atvi_lang *lang, atvi_idx shared) {
+  int longest = 0, n;
+  for (atvi_idx i = 0; i < shared; i++)
+    if ((n = describe_param(out, width, 1, &lang->all[i])) > longest) longest = n;
+  for (atvi_idx b = 0, at = shared; b < lang->n_block; b++) {
+    const atvi_lang_block *block = &lang->block[b];
+    for (atvi_idx i = block->n_outer; i < block->unit[0].lang->n_param; i++, at += block->n_unit)
+      if ((n = describe_param(out, width, block->n_unit, &lang->all[at])) > longest) longest = n;
+  }
+  return longest;
+}
+
 static void describe_params(atvi_text *out, const atvi_lang *lang) {
-  atvi_io_text_add(out, "parameters  %td\n", lang->n_param);
-  for (atvi_idx i = 0; i < lang->n_param; i++) {
-    const atvi_lang_param *p = &lang->param[i];
-    atvi_io_text_add(out, "  %-16s %-12s in [", p->name, atvi_lang_dist_get(p->dist)->name);
-    bounds(out, p->lower);
-    atvi_io_text_add(out, ", ");
-    bounds(out, p->upper);
-    atvi_io_text_add(out, "]\n");
+  enum { LEAST = 16 };
+  atvi_idx shared = lang->n_all;
+  for (atvi_idx b = 0; b < lang->n_block; b++)
+    shared -= (lang->block[b].unit[0].lang->n_param - lang->block[b].n_outer) * lang->block[b].n_unit;
+  atvi_io_text_add(out, "parameters  %td", lang->n_all);
+  if (lang->n_block) atvi_io_text_add(out, ": %td shared, %td of units", shared, lang->n_all - shared);
+  atvi_io_text_add(out, "\n");
+  int longest = lang->n_block ? list_params(NULL, 0, lang, shared) : 0;
+  list_params(out, longest > LEAST ? longest : LEAST, lang, shared);
+}
+
+static void describe_units(atvi_text *out, const atvi_lang *lang) {
+  for (atvi_idx b = 0; b < lang->n_block; b++) {
+    const atvi_lang_block *block = &lang->block[b];
+    atvi_io_text_add(out, "units       %s: %td, %s", block->name, block->n_unit, block->unit[0].label);
+    if (block->n_unit > 1)
+      atvi_io_text_add(out, block->n_unit > 2 ? " ... %s" : " and %s", block->unit[block->n_unit - 1].label);
+    for (atvi_idx k = 0; k < block->n_covariate; k++)
+      atvi_io_text_add(out, "%s%s", k ? ", " : "; uses ", block->covariate[k]);
+    atvi_io_text_add(out, "\n");
   }
 }
 
@@ -58,34 +98,66 @@ static void describe_terms(atvi_text *out, const atvi_lang *lang, const atvi_lan
   }
 }
 
-static void describe_data(atvi_text *out, const atvi_lang *lang) {
-  for (atvi_idx k = 0; k < lang->n_data; k++) {
+/* Observation number j of data set k; NULL: there are fewer. */
+static const atvi_lang_observe *observation(const atvi_lang *lang, atvi_idx k, atvi_idx j) {
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    if (lang->observe[o].data == k && j-- == 0) return &lang->observe[o];
+  return NULL;
+}
+
+/* Observation number j of a file, in all of its units. */
+static void describe_observation(atvi_text *out, const atvi_model *m, atvi_idx first, atvi_idx j) {
+  const atvi_lang *lang = m->lang;
+  const atvi_lang_observe *like = observation(lang, first, j);
+  double lo = HUGE_VAL, hi = -HUGE_VAL, sum = 0;
+  atvi_idx n = 0, missing = 0, censored = 0;
+  for (atvi_idx k = first; k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
-    atvi_io_text_add(out, "data        %s: %td rows", d->path, d->n_row);
-    if (d->time && d->n_row) atvi_io_text_add(out, ", time %g to %g", d->time[0], d->time[d->n_row - 1]);
-    atvi_io_text_add(out, "\n");
-    for (atvi_idx o = 0; o < lang->n_observe; o++) {
-      const atvi_lang_observe *obs = &lang->observe[o];
-      if (obs->data != k) continue;
-      double lo = HUGE_VAL, hi = -HUGE_VAL, sum = 0;
-      atvi_idx n = 0;
-      for (atvi_idx r = 0; obs->column >= 0 && r < d->n_row; r++) {
-        double v = d->value[r * d->n_col + obs->column];
-        if (isnan(v)) continue;
-        lo = fmin(lo, v), hi = fmax(hi, v), sum += v, n++;
-      }
-      atvi_io_text_add(out, "  %-16s ", obs->name);
-      if (obs->n_term)
-        describe_terms(out, lang, obs);
-      else
-        atvi_io_text_add(out, "%-12s", atvi_lang_dist_get(obs->dist)->name);
-      atvi_io_text_add(out, obs->n_term ? ", %td values" : " %td values", n);
-      if (n) atvi_io_text_add(out, ", %g to %g, mean %.4g", lo, hi, sum / (double)n);
-      if (obs->n_missing) atvi_io_text_add(out, ", %td missing", obs->n_missing);
-      if (obs->n_censored) atvi_io_text_add(out, ", %td censored", obs->n_censored);
-      atvi_io_text_add(out, "\n");
+    const atvi_lang_observe *obs = d->file == lang->data[first].file ? observation(lang, k, j) : NULL;
+    for (atvi_idx r = 0; obs && obs->column >= 0 && r < d->n_row; r++) {
+      double v = d->value[r * d->n_col + obs->column];
+      if (isnan(v)) continue;
+      lo = fmin(lo, v), hi = fmax(hi, v), sum += v, n++;
     }
+    if (obs) missing += obs->n_missing, censored += obs->n_censored;
   }
+  atvi_io_text_add(out, "  %-16s ", atvi_app_plain_name(out->pool, m, lang->data[first].unit, like->name));
+  if (like->n_term)
+    describe_terms(out, lang, like);
+  else
+    atvi_io_text_add(out, "%-12s", atvi_lang_dist_get(like->dist)->name);
+  atvi_io_text_add(out, like->n_term ? ", %td values" : " %td values", n);
+  if (n) atvi_io_text_add(out, ", %g to %g, mean %.4g", lo, hi, sum / (double)n);
+  if (missing) atvi_io_text_add(out, ", %td missing", missing);
+  if (censored) atvi_io_text_add(out, ", %td censored", censored);
+  atvi_io_text_add(out, "\n");
+}
+
+static void describe_file(atvi_text *out, const atvi_model *m, atvi_idx first) {
+  const atvi_lang *lang = m->lang;
+  atvi_idx rows = 0, units = 0, filled = 0;
+  double from = HUGE_VAL, to = -HUGE_VAL;
+  for (atvi_idx k = first; k < lang->n_data; k++) {
+    const atvi_lang_data *d = &lang->data[k];
+    if (d->file != lang->data[first].file) continue;
+    units++, filled += d->n_row > 0, rows += d->n_row;
+    if (d->time && d->n_row) from = fmin(from, d->time[0]), to = fmax(to, d->time[d->n_row - 1]);
+  }
+  atvi_io_text_add(out, "data        %s: %td rows", lang->data[first].path, rows);
+  if (filled < units)
+    atvi_io_text_add(out, " of %td of %td units", filled, units);
+  else if (lang->data[first].unit)
+    atvi_io_text_add(out, " of %td unit%s", units, units == 1 ? "" : "s");
+  if (from <= to) atvi_io_text_add(out, ", time %g to %g", from, to);
+  atvi_io_text_add(out, "\n");
+  for (atvi_idx j = 0; observation(lang, first, j); j++) describe_observation(out, m, first, j);
+}
+
+/* A file that units share is described once. */
+static void describe_data(atvi_text *out, const atvi_model *m) {
+  atvi_idx next = 0;
+  for (atvi_idx k = 0; k < m->lang->n_data; k++)
+    if (m->lang->data[k].file == next) describe_file(out, m, k), next++;
 }
 
 static void describe_emulators(atvi_text *out, const atvi_model *m) {
@@ -118,10 +190,11 @@ static void describe(atvi_text *out, const atvi_model *m) {
   }
   atvi_io_text_add(out, "\n");
   if (m->automatic) atvi_io_text_add(out, "            solver %s\n", m->solver_why);
+  if (lang->n_block) describe_units(out, lang);
   describe_params(out, lang);
   if (lang->n_derived) atvi_io_text_add(out, "derived     %td\n", lang->n_derived);
   if (lang->n_track) atvi_io_text_add(out, "tracked     %td\n", lang->n_track);
-  describe_data(out, lang);
+  describe_data(out, m);
   atvi_io_text_add(out, "code        %s", m->info.compiled ? "compiled" : "interpreted");
   if (m->info.compiled && m->info.from_cache)
     atvi_io_text_add(out, " (from the cache)");
@@ -251,7 +324,7 @@ static atvi_status check_unrun(atvi_pool *pool, const atvi_app_model *model, con
   for (atvi_idx o = 0; o < s->n_output; o++) atvi_io_text_add(&out, "%s%s", o ? ", " : "", s->output[o].name);
   atvi_io_text_add(&out, "\n");
   describe_params(&out, lang);
-  describe_data(&out, lang);
+  describe_data(&out, &(atvi_model){.lang = (atvi_lang *)lang});
   atvi_io_text_add(&out, "next        atvi design %s -n %td, then atvi run %s\n", model->path,
                    20 * s->n_input > 50 ? 20 * s->n_input : 50, model->path);
   return atvi_io_text_get(&out, text);

@@ -54,8 +54,11 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   json_object_set_new(root, "folder", atvi_app_bytes_json(pool, getcwd(folder, sizeof folder) ? folder : ""));
   json_object_set_new(root, "model", atvi_app_bytes_json(pool, o->model.path));
   add_options(pool, root, &o->how);
-  for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
-    json_array_append_new(data, atvi_app_bytes_json(pool, l->model->lang->data[i].path));
+  for (atvi_idx i = 0, file = 0; i < l->model->lang->n_data; i++) /* units share a file */
+    if (l->model->lang->data[i].file == file) {
+      json_array_append_new(data, atvi_app_bytes_json(pool, l->model->lang->data[i].path));
+      file++;
+    }
   json_object_set_new(root, "data", data);
   for (atvi_idx i = 0; i < o->model.n_fix; i++)
     json_object_set_new(fix, o->model.fix[i].name, atvi_app_bytes_json(pool, o->model.fix[i].value));

@@ -90,7 +90,7 @@ static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now
   json_t *paths = json_object_get(fit, "data"), *given = json_object_get(fit, "given"), *path;
   const char *name;
   bool one = json_array_size(paths) == 1;
-  atvi_data_file *data = atvi_pool_take(r->pool, (size_t)n_now + json_object_size(given) + 1, sizeof *data);
+  atvi_data_file *data = atvi_pool_take(r->pool, (size_t)n_now + json_object_size(given) + 2, sizeof *data);
   if (!data) return ATVI_ENOMEM;
   atvi_idx n = 0;
   for (; n < n_now; n++) data[n] = now[n]; /* the first one of each name counts */
@@ -98,10 +98,9 @@ static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now
   if (one && n_now == 0) {
     path = json_array_get(paths, 0);
     data[n++] = (atvi_data_file){NULL, locate(r, json_string_value(path))};
-  } else if (!one) {
-    json_object_foreach(given, name, path) data[n++] =
-        (atvi_data_file){copy(r, name), locate(r, json_string_value(path) ? json_string_value(path) : "")};
   }
+  json_object_foreach(given, name, path) if (!one || *name) data[n++] =
+      (atvi_data_file){copy(r, name), locate(r, json_string_value(path) ? json_string_value(path) : "")};
   r->run->model.data = data;
   r->run->model.n_data = n;
   return atvi_pool_status(r->pool);

@@ -133,6 +133,19 @@ static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) 
                             s->loo.p, l->target->d));
 }
 
+/* LOO of whole units is seldom right: a unit's parameters depend on its data alone. */
+static void tell_units(prediction *x, const atvi_loaded *l, const atvi_scores *s) {
+  const char *label = s->units.n_bad ? strchr(s->worst_unit, ' ') : NULL, *rule = "";
+  if (!label || !l->model->part) return;
+  int block = (int)(label - s->worst_unit);
+  if (!memchr(s->worst_unit, '.', (size_t)block)) /* of blocks inside others the file has two columns */
+    rule = atvi_pool_printf(x->pool, " '%.*s == \"%s\"'", block, s->worst_unit, label + 1);
+  say(x, atvi_pool_printf(x->pool,
+                          "to see how well a unit is predicted without its data, leave it out of a fit: "
+                          "atvi fit --holdout%s",
+                          rule ? rule : ""));
+}
+
 static bool is_given(const atvi_point *p) { return p->given; }
 static bool is_asked(const atvi_point *p) { return p->asked; }
 
@@ -178,6 +191,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   ATVI_TRY(atvi_diag_predicted_judge(x->ctx, x->n_draw, n, series));
   ATVI_TRY(atvi_diag_scores_new(x->pool, x->n_draw, n, series, &s));
   tell_fit(x, l, s);
+  tell_units(x, l, s);
   s->model = l->target->name;
   s->method = x->run.method;
   s->verdict = x->run.verdict;

@@ -21,8 +21,10 @@ enum {
   DRAWS_LEAST = 200, /* for a model with many outputs */
   SHARE = 20,        /* a draw takes three runs of the model: about a seventh of the runs of the fit */
   PRIOR_DRAWS = 2000,
-  GRID = 200, /* times over the range of the data */
-  JUMPS = 150 /* jumps and pulses on the grid; a model with more has none */
+  GRID = 200,          /* times over the range of the data */
+  GRID_LEAST = 24,     /* of each of many units */
+  GRID_ALL = 4800,     /* of all units */
+  JUMPS = GRID * 3 / 4 /* jumps and pulses on the grid; a model with more has none; fewer for many units */
 };
 static const double MOST_NUMBERS = 6e6; /* in all groups: about 48 MB */
 static const double BESIDE = 1e-6;      /* relative to the range: a time just before or after a jump */
@@ -150,7 +152,8 @@ static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
   const atvi_model *m = y->l->model;
   if (!y->opts->fit || !m->n_given) return true;
   if (s->kind == ATVI_SERIES_OBSERVED) return r < atvi_app_predictions_rows(m, s->group);
-  return atvi_app_predictions_in_data(m, s->time[r], atvi_app_predictions_rounding(s->n, s->time));
+  return atvi_app_predictions_in_data(m->part ? m->part[s->unit].m : m, s->time[r],
+                                      atvi_app_predictions_rounding(s->n, s->time));
 }
 
 /* Whether there is something to draw at row r, which lies between those of the data. */
@@ -158,6 +161,13 @@ static bool on_grid(const layout *y, atvi_idx k, atvi_idx r) {
   const atvi_model *m = y->l->model;
   return y->l->target->series[k].kind != ATVI_SERIES_OBSERVED ||
          (!atvi_app_counts(m->lang, &m->lang->observe[k]) && m->covariates[k][r]);
+}
+
+/* "subject s01"; labels of two blocks may be the same. */
+static const char *unit_of(atvi_pool *pool, const atvi_model *m, atvi_idx unit) {
+  if (unit == 0) return "";
+  return atvi_pool_printf(pool, "%s %s", m->part[0].m->lang->block[m->part[unit].block - 1].name,
+                          m->target.unit[unit].name);
 }
 
 static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
@@ -174,7 +184,8 @@ static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
                            .kind = from->kind,
                            .data = observed ? from->group : 0,
                            .set = atvi_pool_strndup(pool, set, strlen(set)),
-                           .rows = observed && !lang->data[from->group].time};
+                           .rows = observed && !lang->data[from->group].time,
+                           .unit = unit_of(pool, y->l->model, from->unit)};
   if (atvi_pool_failed(pool)) return false;
   double *time = x, *value = x + from->n, *grid = value + from->n;
   for (atvi_idx r = 0; r < from->n; r++) {
@@ -393,7 +404,7 @@ static atvi_status draw_prior(const atvi_loaded *l, atvi_draws *d) {
 typedef struct {
   const atvi_model *m;
   double first, last, step;
-  atvi_idx n;
+  atvi_idx most, n;
   double *time;
 } grid;
 
@@ -418,7 +429,7 @@ static void add_jumps(grid *g) {
     const atvi_ode_stop *s = &ode->stop[i];
     bool pulse = s->pulse >= 0, jump = memcmp(s->tab, ode->stop[i - 1].tab, table) != 0;
     if ((!pulse && !jump) || s->t <= g->first || s->t >= g->last) continue;
-    if (++jumps > JUMPS) {
+    if (++jumps > JUMPS * g->most / GRID) {
       g->n = before;
       return;
     }
@@ -427,25 +438,26 @@ static void add_jumps(grid *g) {
   }
 }
 
-/* Enough times over the range of the data that none are further apart than a 200th of it. */
+/* Enough times over the range of the data that none are further apart than a 200th of it, or a 24th for many units. */
 static void add_even(grid *g, const double *data, atvi_idx n) {
   for (atvi_idx i = 1; i < n; i++) {
     atvi_idx pieces = (atvi_idx)ceil((data[i] - data[i - 1]) / g->step - SAME_TIME);
-    for (atvi_idx k = 1; k < pieces && k <= GRID; k++)
+    for (atvi_idx k = 1; k < pieces && k <= g->most; k++)
       grid_add(g, data[i - 1] + (data[i] - data[i - 1]) * (double)k / (double)pieces);
   }
 }
 
-/* Times of all data sets, and room for a grid between them; *n is 0 if nothing continues in time. */
-static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, double **time) {
+/* About `points` times between those of all data sets of a model or a unit; *n is 0 if nothing continues in time. */
+static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx points, atvi_idx *n,
+                             const double **time) {
   const atvi_lang *lang = m->lang;
-  grid g = {.m = m};
+  grid g = {.m = m, .most = points};
   atvi_idx n_data = 0, most = 0;
   *n = 0;
   if (!m->has_ode || m->emulated) return ATVI_OK;
   for (atvi_idx k = 0; k < lang->n_data; k++) most += lang->data[k].time ? lang->data[k].n_row : 0;
   double *data = atvi_pool_take(pool, (size_t)most + 1, sizeof *data);
-  g.time = atvi_pool_take(pool, GRID + 2 * (size_t)JUMPS + (size_t)most + 4, sizeof *g.time);
+  g.time = atvi_pool_take(pool, (size_t)points + 2 * (size_t)JUMPS + (size_t)most + 4, sizeof *g.time);
   if (!data || !g.time) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
@@ -453,7 +465,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
   if (n_data < 2) return ATVI_OK;
   qsort(data, (size_t)n_data, sizeof *data, by_value);
   g.first = data[0], g.last = data[n_data - 1];
-  g.step = (g.last - g.first) / GRID;
+  g.step = (g.last - g.first) / (double)points;
   if (!(g.step > 0)) return ATVI_OK;
   add_even(&g, data, n_data);
   add_jumps(&g);
@@ -464,6 +476,21 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
         !atvi_app_predictions_among(n_data, data, g.time[i], eps))
       g.time[(*n)++] = g.time[i];
   *time = g.time;
+  return ATVI_OK;
+}
+
+/* Units have grids of their own, coarser ones if there are many. */
+static atvi_status find_grids(atvi_pool *pool, const atvi_model *m, atvi_model_load_opts *how) {
+  if (!m->part) return find_grid(pool, m, GRID, &how->n_time, &how->time);
+  atvi_model_times_of *own = atvi_pool_take(pool, (size_t)m->n_part, sizeof *own);
+  atvi_idx points = GRID_ALL / m->n_part;
+  if (!own) return ATVI_ENOMEM;
+  points = points > GRID ? GRID : points < GRID_LEAST ? GRID_LEAST : points;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    ATVI_TRY(find_grid(pool, m->part[i].m, points, &own[i].n, &own[i].time));
+    how->n_time += own[i].n;
+  }
+  how->own_time = own;
   return ATVI_OK;
 }
 
@@ -496,10 +523,8 @@ static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_
   atvi_loaded all;
   atvi_app_model again = *model;
   atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true, .like = l->model};
-  double *time = NULL;
-  ATVI_TRY(find_grid(pool, l->model, &how.n_time, &time));
+  ATVI_TRY(find_grids(pool, l->model, &how));
   if (!holdout && how.n_time == 0) return run_fit(pool, l, l, model, NULL, d);
-  how.time = time;
   again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
   ATVI_TRY(atvi_app_load(d->ctx, &again, &how, &all));
   atvi_status status = run_fit(pool, &all, l, model, holdout, d);

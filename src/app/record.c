@@ -296,8 +296,10 @@ typedef struct {
 } files;
 
 static void add_data(atvi_json *to, const atvi_lang *lang) {
-  for (atvi_idx g = 0; g < lang->n_data; g++) {
+  for (atvi_idx g = 0, file = 0; g < lang->n_data; g++) {
     const atvi_csv *csv = lang->data[g].csv;
+    if (lang->data[g].file != file) continue; /* units share a file */
+    file++;
     uint64_t hash = ATVI_HASH;
     if (csv && csv->source) hash = atvi_hash(hash, csv->source, csv->n_source);
     char text[24];

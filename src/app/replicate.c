@@ -9,20 +9,31 @@
 
 /* ---- data ---- */
 
-static bool observes(const atvi_lang *lang, atvi_idx group) {
+static bool observes(const atvi_lang *lang, atvi_idx file) {
   for (atvi_idx o = 0; o < lang->n_observe; o++)
-    if (lang->observe[o].data == group) return true;
+    if (lang->data[lang->observe[o].data].file == file) return true;
   return false;
+}
+
+/* The first data set of a file. */
+static atvi_idx first_of(const atvi_lang *lang, atvi_idx file) {
+  atvi_idx k = 0;
+  while (lang->data[k].file != file) k++;
+  return k;
 }
 
 atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
-  for (atvi_idx g = 0; lang->n_data > 1 && g < lang->n_data; g++)
-    if (observes(lang, g) && !*lang->data[g].name)
+  atvi_idx n = atvi_app_files(lang);
+  for (atvi_idx f = 0; n > 1 && f < n; f++) {
+    const atvi_lang_data *d = &lang->data[first_of(lang, f)];
+    bool named = strlen(d->name) > (d->unit ? strlen(l->model->target.unit[d->unit].name) : 0);
+    if (observes(lang, f) && !named)
       return ATVI_FAIL(ctx, ATVI_EMODEL,
                        "%s: error: the model has %td data files, and %s has no name, so simulated data "
                        "cannot replace it\nhint: give every data set a name, for example: data first \"%s\"",
-                       lang->path, lang->n_data, lang->data[g].path, lang->data[g].path);
+                       lang->path, n, d->path, d->path);
+  }
   return ATVI_OK;
 }
 
@@ -46,12 +57,15 @@ atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uin
 }
 
 /* Files of the user, for data sets that are not simulated. */
-static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_data_file *data,
-                       atvi_idx *n) {
-  for (atvi_idx k = 0; k < model->n_data; k++)
-    for (atvi_idx g = 0; model->data[k].name && g < lang->n_data; g++)
-      if (strcmp(lang->data[g].name, model->data[k].name) == 0 && !observes(lang, g))
-        data[(*n)++] = model->data[k];
+static void keep_given(atvi_pool *pool, const atvi_model *m, const atvi_app_model *model,
+                       atvi_data_file *data, atvi_idx *n) {
+  for (atvi_idx k = 0; k < model->n_data; k++) {
+    bool simulated = !model->data[k].name;
+    for (atvi_idx f = 0; !simulated && f < atvi_app_files(m->lang); f++)
+      simulated = observes(m->lang, f) &&
+                  strcmp(atvi_app_set_name(pool, m, first_of(m->lang, f)), model->data[k].name) == 0;
+    if (!simulated) data[(*n)++] = model->data[k];
+  }
 }
 
 /* Existing files come from a run that was stopped, or the user has put them there. */
@@ -78,18 +92,19 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
   ATVI_TRY(atvi_app_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
   ATVI_TRY(atvi_io_dir_make(x->ctx, folder, false));
   model->n_data = 0;
-  for (atvi_idx g = 0; g < lang->n_data; g++) {
-    if (!observes(lang, g)) continue;
-    const char *text, *name = lang->n_data > 1 ? lang->data[g].name : NULL;
+  for (atvi_idx f = 0; f < atvi_app_files(lang); f++) {
+    if (!observes(lang, f)) continue;
+    const char *text,
+        *name = atvi_app_files(lang) > 1 ? atvi_app_set_name(pool, x->l->model, first_of(lang, f)) : NULL;
     const char *path =
         atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", at->replicate);
     if (!path) return ATVI_ENOMEM;
-    ATVI_TRY(atvi_app_data_text(pool, x->l, g, value, &text));
+    ATVI_TRY(atvi_app_data_text(pool, x->l, f, value, &text));
     ATVI_TRY(put_data(x->ctx, pool, path, text));
     at->hash = atvi_hash(at->hash, text, strlen(text));
     data[model->n_data++] = (atvi_data_file){name, path};
   }
-  keep_given(lang, x->model, data, &model->n_data);
+  keep_given(pool, x->l->model, x->model, data, &model->n_data);
   model->data = data;
   return ATVI_OK;
 }

@@ -38,7 +38,10 @@ static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
   const atvi_draws *d = r->plain;
   atvi_idx n_draw = atvi_diag_predicted_draws(d);
   atvi_predicted *series;
-  ATVI_TRY(atvi_diag_predicted_read(pool, d, ATVI_PREDICTED_GRID, &r->n_series, &series));
+  int what = ATVI_PREDICTED_GRID;
+  for (atvi_idx s = 0; s < d->n_series; s++)
+    if (d->series[s].unit && *d->series[s].unit) what |= ATVI_PREDICTED_LOO;
+  ATVI_TRY(atvi_diag_predicted_read(pool, d, what, &r->n_series, &series));
   while (r->n_series > 0 &&
          series[r->n_series - 1].kind > (n_draw ? ATVI_SERIES_TRACKED : ATVI_SERIES_OBSERVED))
     r->n_series--;

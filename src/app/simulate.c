@@ -5,139 +5,45 @@
  *               means of its observations
  *   --observe   synthetic data in the layout of the model's data file: with its header, if it has one, its missing cells, and censored
  *               where the model has limits
+ *   --fit DIR   draws of a fit, with parameters of units drawn from their priors given these: new units from the population
  *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
  *               (tracked quantities and states if the model observes nothing), one line per draw and time */
 #include "app/common.h"
+#include "app/predictions.h"
 #include "app/replicate.h"
+#include "app/simulate_table.h"
 #include "io/csv.h"
+#include "io/draws_file.h"
 #include "io/text.h"
 #include <math.h>
 #include <string.h>
 
+enum { DRAWS = 100 };                   /* of a fit, by default */
 static const double MOST_NUMBERS = 2e8; /* in one table: 1.6 GB */
 
-/* One block of lines: the series chosen, side by side, at their common times. */
-typedef struct {
-  const atvi_target *target;
-  const atvi_lang_data *data; /* observations: their data set; NULL: tracked quantities and states */
-  atvi_idx group;
-  const double *value; /* [values of all series][B] */
-  atvi_idx B;
-  bool file;  /* a data file that can be fitted */
-  bool whole; /* without missing cells */
-} table;
-
-static bool mine(const table *t, const atvi_series *s) {
-  return t->data ? s->kind == ATVI_SERIES_OBSERVED && s->group == t->group : s->kind != ATVI_SERIES_OBSERVED;
-}
-
-/* The observation in column c of the data file, and where its values start; NULL: none. */
-static const atvi_lang_observe *in_column(const table *t, const atvi_lang *lang, atvi_idx c,
-                                          atvi_idx *offset) {
-  *offset = 0;
-  for (atvi_idx s = 0; s < lang->n_observe; s++) {
-    if (mine(t, &t->target->series[s]) && lang->observe[s].column == c) return &lang->observe[s];
-    *offset += t->target->series[s].n;
-  }
-  return NULL;
-}
-
-/* In a data file, values beyond a detection limit are hidden. */
-static void put_value(atvi_text *out, const table *t, const atvi_lang_observe *o, double x) {
-  bool below = t->file && o && x <= o->limit_lower, above = t->file && o && x >= o->limit_upper;
-  atvi_io_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
-  atvi_io_text_number(out, below ? o->limit_lower : above ? o->limit_upper : x);
-}
-
-static bool is_missing(const atvi_csv *csv, atvi_idx r, atvi_idx c) {
-  return csv->kind[r * csv->n_col + c] == ATVI_CELL_MISSING;
-}
-
-static void names(atvi_text *out, const table *t) {
-  const atvi_csv *csv = t->data ? t->data->csv : NULL;
-  for (atvi_idx c = 0; csv && c < csv->n_col; c++) {
-    if (c) atvi_io_text_add(out, ",");
-    atvi_app_field(out, csv->name[c]);
-  }
-  if (csv) return;
-  atvi_app_field(out, t->data && t->data->time_name ? t->data->time_name : "t");
-  for (atvi_idx s = 0; s < t->target->n_series; s++)
-    if (mine(t, &t->target->series[s])) {
-      atvi_io_text_add(out, ",");
-      atvi_app_field(out, t->target->series[s].name);
-    }
-}
-
-/* Line r in the layout of the data file, with observed columns replaced. */
-static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atvi_idx r, atvi_idx draw) {
-  const atvi_csv *csv = t->data->csv;
-  for (atvi_idx c = 0; c < csv->n_col; c++) {
-    atvi_idx offset;
-    const atvi_lang_observe *o = in_column(t, lang, c, &offset);
-    if (c) atvi_io_text_add(out, ",");
-    if (o && t->file && !t->whole && is_missing(csv, r, c))
-      atvi_io_text_add(out, "NA");
-    else if (o)
-      put_value(out, t, o, t->value[(offset + r) * t->B + draw]);
-    else
-      atvi_app_field(out, csv->text[r * csv->n_col + c]);
-  }
-}
-
-static void series_line(atvi_text *out, const table *t, const atvi_lang *lang, const double *time, atvi_idx r,
-                        atvi_idx draw) {
-  atvi_idx offset = 0;
-  atvi_io_text_number(out, time[r]);
-  for (atvi_idx s = 0; s < t->target->n_series; s++) {
-    if (mine(t, &t->target->series[s])) {
-      atvi_io_text_add(out, ",");
-      put_value(out, t, s < lang->n_observe ? &lang->observe[s] : NULL, t->value[(offset + r) * t->B + draw]);
-    }
-    offset += t->target->series[s].n;
-  }
-}
-
-/* The lines of one draw, each after `lead`. */
-static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const char *lead, atvi_idx draw) {
-  const atvi_series *first = NULL;
-  for (atvi_idx s = 0; s < t->target->n_series && !first; s++)
-    if (mine(t, &t->target->series[s])) first = &t->target->series[s];
-  for (atvi_idx r = 0; first && r < first->n; r++) {
-    atvi_io_text_add(out, "%s", lead);
-    if (t->data && t->data->csv)
-      data_line(out, t, lang, r, draw);
-    else
-      series_line(out, t, lang, first->time, r, draw);
-    atvi_io_text_add(out, "\n");
-  }
-}
-
-/* Names made up for a file without a header would be read as its first line. */
-static bool has_header(const table *t) { return !t->file || !t->data->csv || t->data->csv->header; }
-
-atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group, const double *value,
+atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx file, const double *value,
                                const char **text) {
-  const atvi_lang *lang = l->model->lang;
-  table one = {l->target, &lang->data[group], group, value, 1, true, atvi_app_no_data(l)};
+  atvi_table one = {
+      .l = l, .file = file, .value = value, .B = 1, .fitted = true, .whole = atvi_app_no_data(l)};
   atvi_text out = {.pool = pool};
-  if (has_header(&one)) {
-    names(&out, &one);
-    atvi_io_text_add(&out, "\n");
-  }
-  lines(&out, &one, lang, "", 0);
+  ATVI_TRY(atvi_app_table_make(pool, &one));
+  atvi_app_table_header(&out, &one, false);
+  atvi_app_table_lines(&out, &one, 0, NULL, NULL);
   return atvi_io_text_get(&out, text);
 }
 
-static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *data, atvi_idx *group) {
+static atvi_status which_file(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *data,
+                              atvi_idx *file) {
   const atvi_lang *lang = l->model->lang;
-  *group = 0;
+  atvi_idx k = 0;
+  *file = 0;
   if (data) {
-    while (*group < lang->n_data && strcmp(lang->data[*group].name, data) != 0) ++*group;
-    if (*group == lang->n_data)
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
-  } else if (lang->n_data > 1) {
+    while (k < lang->n_data && strcmp(atvi_app_set_name(pool, l->model, k), data) != 0) k++;
+    if (k == lang->n_data) return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
+    *file = lang->data[k].file;
+  } else if (atvi_app_files(lang) > 1) {
     return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has %td data sets; choose one with --observe=NAME",
-                     lang->n_data);
+                     atvi_app_files(lang));
   }
   return lang->n_observe
              ? ATVI_OK
@@ -145,31 +51,12 @@ static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *
                          "the model observes nothing, so there is nothing to simulate with --observe");
 }
 
-/* "draw,parameters,derived," of draw j, or of the header (j < 0). */
-static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_idx j, const double *theta,
-                        const double *derived, bool more, const char **text) {
-  atvi_text out = {.pool = pool};
-  if (j < 0)
-    atvi_io_text_add(&out, "draw__"); /* cannot be a name in a model */
-  else
-    atvi_io_text_add(&out, "%td", j + 1);
-  for (atvi_idx i = 0; i < t->d + t->n_derived; i++) {
-    atvi_io_text_add(&out, ",");
-    if (j < 0)
-      atvi_app_field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
-    else
-      atvi_io_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
-  }
-  atvi_io_text_add(&out, more ? "," : "\n");
-  return atvi_io_text_get(&out, text);
-}
-
 /* What one call computes, and where the numbers go. */
 typedef struct {
-  bool prior;   /* draws from the prior instead of one point */
+  bool many;    /* draws instead of one point */
   bool observe; /* observations with their noise */
   bool data;    /* in the layout of a data file; else tracked quantities and states */
-  atvi_idx group, B;
+  atvi_idx file, B;
   double *theta, *derived, *value;
 } job;
 
@@ -177,14 +64,14 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
                         job *j) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
-  j->prior = o->prior > 0;
-  j->observe = o->observe || (j->prior && lang->n_observe > 0);
+  j->many = o->prior > 0 || o->fit || o->draws > 0;
+  j->observe = o->observe || (j->many && lang->n_observe > 0);
   j->data = j->observe || (lang->n_state == 0 && lang->n_observe > 0);
-  j->B = j->prior ? o->prior : 1;
-  if (j->data) ATVI_TRY(which_group(ctx, l, o->data, &j->group));
+  j->B = o->prior > 0 ? o->prior : o->draws > 0 ? o->draws : o->fit ? DRAWS : 1;
+  if (j->data) ATVI_TRY(which_file(ctx, pool, l, o->data, &j->file));
   for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)
     for (int a = 0; a < lang->observe[s].n_arg; a++)
-      if (lang->observe[s].data == j->group &&
+      if (lang->data[lang->observe[s].data].file == j->file &&
           atvi_graph_kinds(lang->graph, lang->observe[s].arg[a]) >> ATVI_IN_DATA & 1)
         return ATVI_FAIL(ctx, ATVI_EINVAL,
                          "--times: %s depends on a column of its data file, which has no value at other "
@@ -192,23 +79,91 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
                          lang->observe[s].name);
   double wanted = (double)j->B * (double)(t->d + t->n_derived + t->n_out + 1);
   if (wanted > MOST_NUMBERS)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; use fewer draws", j->B, wanted);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "%td draws: that is %.2g numbers; use fewer", j->B, wanted);
   j->theta = atvi_pool_take(pool, (size_t)(t->d * j->B), sizeof(double));
   j->derived = atvi_pool_take(pool, (size_t)(t->n_derived * j->B + 1), sizeof(double));
   j->value = atvi_pool_take(pool, (size_t)((j->observe ? t->n_obs : t->n_out) * j->B + 1), sizeof(double));
   return j->theta && j->derived && j->value ? ATVI_OK : ATVI_ENOMEM;
 }
 
+/* ---- parameters ---- */
+
+/* The same point for all draws, which differ by their noise. */
+static atvi_status one_point(atvi_ctx *ctx, const atvi_app_simulate_opts *o, const atvi_target *t, job *j) {
+  atvi_idx B = j->B;
+  ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, j->theta));
+  for (atvi_idx i = t->d - 1; i >= 0; i--)
+    for (atvi_idx b = B - 1; b >= 0; b--) j->theta[i * B + b] = j->theta[i];
+  return ATVI_OK;
+}
+
+/* Parameters outside blocks from draws of the fit: theta[n][B]. */
+static atvi_status take_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const atvi_draws *d,
+                              atvi_idx n, const atvi_target *t, const double *set, job *j) {
+  atvi_idx *draw;
+  if (j->B > d->n)
+    atvi_log(ctx, ATVI_LOG_NOTE, "%s has %td draws, fewer than %td: all are used", dir, d->n, j->B);
+  ATVI_TRY(atvi_app_predictions_pick(pool, d, j->B, &j->B, &draw));
+  for (atvi_idx i = 0; i < n; i++) {
+    atvi_idx c = atvi_draws_find(d, t->param[i].name);
+    if (c < 0 && isnan(set[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL,
+                       "--fit %s: the fit has no draws of %s; if it was fixed there, add --set %s=...", dir,
+                       t->param[i].name, t->param[i].name);
+    for (atvi_idx b = 0; c >= 0 && b < j->B; b++) j->theta[i * j->B + b] = d->x[c * d->n + draw[b]];
+  }
+  return ATVI_OK;
+}
+
+static atvi_status read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n,
+                              const atvi_target *t, const double *set, job *j) {
+  const char *dir;
+  atvi_draws *d;
+  ATVI_TRY(atvi_app_find_run(ctx, pool, where, "draws.csv", &dir));
+  const char *path = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  if (!path) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_io_draws_csv_read(ctx, path, &d));
+  atvi_status status = take_draws(ctx, pool, dir, d, n, t, set, j);
+  atvi_draws_free(d);
+  return status;
+}
+
+/* What is outside blocks is set or from a fit; parameters of units that are not set are drawn from their priors given it. */
+static atvi_status draw_units(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o,
+                              const atvi_loaded *l, job *j) {
+  const atvi_model *m = l->model;
+  const atvi_target *t = l->target;
+  atvi_idx outside = m->part ? m->part[0].m->target.d : t->d;
+  double *set = atvi_pool_take(pool, (size_t)t->d + 1, sizeof *set);
+  if (!set) return ATVI_ENOMEM;
+  if (l->fixed) return ATVI_FAIL(ctx, ATVI_EINVAL, "--fix goes with --prior; with --fit use --set");
+  ATVI_TRY(atvi_app_values(ctx, "--set", t, o->n_set, o->set, set));
+  for (atvi_idx i = 0; i < t->d * j->B; i++) j->theta[i] = NAN;
+  if (o->fit) ATVI_TRY(read_draws(ctx, pool, o->fit, outside, t, set, j));
+  for (atvi_idx i = 0; i < t->d; i++) {
+    const atvi_param *p = &t->param[i];
+    if (i < outside && !o->fit && isnan(set[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "no value for %s: add --set %s=... (its bounds are [%g, %g])",
+                       p->name, p->name, p->lower, p->upper);
+    if (set[i] < p->lower || set[i] > p->upper)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "--set %s=%g is outside its bounds [%g, %g]", p->name, set[i],
+                       p->lower, p->upper);
+    for (atvi_idx b = 0; !isnan(set[i]) && b < j->B; b++) j->theta[i * j->B + b] = set[i];
+  }
+  atvi_model_prior_fill(m, atvi_model_evaluator_work(l->ev), o->seed, ATVI_TRUTH_FIRST, j->B, j->theta);
+  return ATVI_OK;
+}
+
 /* Whether observation i can and should be drawn: the columns that its distribution needs are present, and so
  * is the cell, unless the file is used only for its layout. */
 static bool drawable(const atvi_loaded *l, atvi_idx i) {
   const atvi_model *m = l->model;
-  atvi_idx o = m->lang->n_observe - 1;
-  while (o > 0 && m->obs_at[o] > i) o--;
+  atvi_idx o = 0, r = i;
+  while (r >= m->target.series[o].n) r -= m->target.series[o++].n;
   const atvi_lang_observe *obs = &m->lang->observe[o];
   const atvi_csv *csv = m->lang->data[obs->data].csv;
-  atvi_idx r = i - m->obs_at[o];
-  bool lacks = csv && obs->column >= 0 && r < csv->n_row && is_missing(csv, r, obs->column);
+  bool lacks = csv && obs->column >= 0 && r < csv->n_row &&
+               csv->kind[r * csv->n_col + obs->column] == ATVI_CELL_MISSING;
   return m->covariates[o][r] && (!lacks || atvi_app_no_data(l));
 }
 
@@ -243,7 +198,7 @@ static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_load
                &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
   const char *why =
       outcome == ATVI_RUN_OK ? "some distributions have no finite values there" : atvi_outcome_word(outcome);
-  if (j->prior)
+  if (j->many)
     atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", *failed, j->B, why);
   else
     atvi_log(ctx, ATVI_LOG_WARN, "the model cannot be run at this point: %s", why);
@@ -253,14 +208,15 @@ static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_load
 static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l,
                             atvi_app_simulate_result *result) {
   const atvi_target *t = l->target;
-  const atvi_lang *lang = l->model->lang;
   void *work = atvi_model_evaluator_work(l->ev);
   job j = {0};
   ATVI_TRY(plan(ctx, pool, o, l, &j));
-  if (j.prior)
+  if (o->prior > 0)
     t->ops->prior_draw(t->self, work, o->seed, ATVI_TRUTH_FIRST, j.B, j.theta);
+  else if (o->fit || (l->model->part && !l->fixed))
+    ATVI_TRY(draw_units(ctx, pool, o, l, &j));
   else
-    ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, j.theta));
+    ATVI_TRY(one_point(ctx, o, t, &j));
   if (t->n_derived) t->ops->derived(t->self, work, j.B, j.theta, j.derived);
   if (j.observe)
     t->ops->simulate(t->self, work, o->seed, 0, j.B, j.theta, j.value);
@@ -270,27 +226,16 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   ATVI_TRY(tell_failures(ctx, pool, l, &j, &failed));
   result->failed = failed == j.B;
 
-  table one = {t,
-               j.data ? &lang->data[j.group] : NULL,
-               j.group,
-               j.value,
-               j.B,
-               j.observe && !j.prior,
-               atvi_app_no_data(l)};
-  bool any = j.data || t->n_out > t->n_obs;
+  atvi_table one = {.l = l,
+                    .file = j.data ? j.file : -1,
+                    .value = j.value,
+                    .B = j.B,
+                    .fitted = j.observe && !j.many,
+                    .whole = atvi_app_no_data(l)};
+  ATVI_TRY(atvi_app_table_make(pool, &one));
   atvi_text out = {.pool = pool};
-  const char *before = "";
-  for (atvi_idx k = -1; k < j.B; k++) {
-    if (j.prior) ATVI_TRY(lead(pool, t, j.B, k, j.theta, j.derived, any, &before));
-    if (k >= 0 && any) {
-      lines(&out, &one, lang, before, k);
-      continue;
-    }
-    atvi_io_text_add(&out, "%s", before);
-    if (!any || !has_header(&one)) continue;
-    names(&out, &one);
-    atvi_io_text_add(&out, "\n");
-  }
+  atvi_app_table_header(&out, &one, j.many);
+  for (atvi_idx k = 0; k < j.B; k++) atvi_app_table_lines(&out, &one, k, j.many ? j.theta : NULL, j.derived);
   return atvi_io_text_get(&out, &result->text);
 }
 

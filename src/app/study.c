@@ -99,9 +99,9 @@ static atvi_status check_given(const study *x) {
   if (!x->opts->data_dir) return ATVI_OK;
   if (!strstr(pattern(x), "%d"))
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d for the number", pattern(x));
-  if (x->l->model->lang->n_data != 1)
+  if (atvi_app_files(x->l->model->lang) != 1)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets; want a model with one",
-                     x->l->model->lang->n_data);
+                     atvi_app_files(x->l->model->lang));
   for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
     const char *path = given_path(x, r);
     if (!path) return ATVI_ENOMEM;

@@ -104,7 +104,8 @@ atvi_status atvi_diag_predicted_read(atvi_pool *pool, const atvi_draws *d, int w
   *out = series;
   for (atvi_idx k = 0; series && k < d->n_series; k++) {
     const atvi_draws_series *s = &d->series[k];
-    series[k] = (atvi_predicted){.name = name_of(pool, d, k), .kind = s->kind, .rows = s->rows};
+    series[k] = (atvi_predicted){
+        .name = name_of(pool, d, k), .kind = s->kind, .unit = s->unit ? s->unit : "", .rows = s->rows};
     series[k].point = atvi_pool_take(pool, (size_t)(s->n + s->n_grid) + 1, sizeof *series[k].point);
     if (atvi_pool_failed(pool)) break;
     fill(d, s, what, at, grid_at, &series[k]);

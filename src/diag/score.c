@@ -2,6 +2,7 @@
 #include "diag/score.h"
 #include "math/stat/stat.h"
 #include <math.h>
+#include <string.h>
 
 static const double MASS = 0.95;
 static const atvi_band NO_BAND = {NAN, NAN, NAN, {NAN, NAN}, {NAN, NAN}};
@@ -136,6 +137,59 @@ static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predic
   return ATVI_OK;
 }
 
+/* Adds the log likelihood of the fitted values of a series to sum[n]. False: it has none. */
+static bool add_log_lik(const atvi_predicted *s, atvi_idx n, double *sum) {
+  bool any = false;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    const atvi_point *p = &s->point[i];
+    if (!p->log_lik || isnan(p->value) || p->held) continue;
+    for (atvi_idx k = 0; k < n; k++) sum[k] += p->log_lik[k];
+    any = true;
+  }
+  return any;
+}
+
+atvi_status atvi_diag_unit_loo(atvi_pool *pool, atvi_idx n_draw, atvi_idx n_series,
+                               const atvi_predicted *series, atvi_idx *n, const char ***unit,
+                               atvi_loo_point **loo) {
+  double *sum = atvi_pool_take(pool, (size_t)n_draw + atvi_math_loo_work(n_draw) + 1, sizeof *sum);
+  bool *done = atvi_pool_take(pool, (size_t)n_series + 1, sizeof *done);
+  *unit = atvi_pool_take(pool, (size_t)n_series + 1, sizeof **unit);
+  *loo = atvi_pool_take(pool, (size_t)n_series + 1, sizeof **loo);
+  *n = 0;
+  if (!sum || !done || !*unit || !*loo) return ATVI_ENOMEM;
+  for (atvi_idx s = 0; s < n_series; s++) {
+    bool any = false;
+    if (done[s] || !series[s].unit || !*series[s].unit || series[s].kind != ATVI_SERIES_OBSERVED) continue;
+    for (atvi_idx k = 0; k < n_draw; k++) sum[k] = 0;
+    for (atvi_idx o = s; o < n_series; o++)
+      if (series[o].kind == ATVI_SERIES_OBSERVED && series[o].unit &&
+          strcmp(series[o].unit, series[s].unit) == 0) {
+        any = add_log_lik(&series[o], n_draw, sum) || any;
+        done[o] = true;
+      }
+    if (!any) continue;
+    (*unit)[*n] = series[s].unit;
+    (*loo)[(*n)++] = atvi_math_loo_of(n_draw, sum, sum + n_draw);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status leave_units_out(atvi_pool *pool, atvi_idx n, const atvi_predicted *series,
+                                   atvi_scores *out) {
+  atvi_idx m;
+  const char **unit;
+  atvi_loo_point *loo;
+  ATVI_TRY(atvi_diag_unit_loo(pool, out->n_draw, n, series, &m, &unit, &loo));
+  out->units = atvi_math_loo_total(m, loo, out->n_draw);
+  out->worst_unit_khat = NAN;
+  if (m > 0) {
+    out->worst_unit = unit[out->units.worst];
+    out->worst_unit_khat = loo[out->units.worst].khat;
+  }
+  return ATVI_OK;
+}
+
 atvi_status atvi_diag_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, const atvi_predicted *series,
                                  atvi_scores **out) {
   atvi_scores *s = atvi_pool_take(pool, 1, sizeof *s);
@@ -158,6 +212,7 @@ atvi_status atvi_diag_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, c
   finish(&s->fitted_all, n_fitted);
   finish(&s->held_all, n_held);
   ATVI_TRY(cross_validate(pool, n, series, s));
+  ATVI_TRY(leave_units_out(pool, n, series, s));
   *out = s;
   return ATVI_OK;
 }

@@ -67,6 +67,8 @@ typedef struct {
 typedef struct {
   const char *name;
   atvi_series_kind kind;
+  /* whose it is, "subject s01"; "": nobody's alone */
+  const char *unit;
   /* the data have no time: times are row numbers */
   bool rows;
   /* predictions use the values that were not held out, and do not test them */
@@ -102,6 +104,10 @@ typedef struct {
   /* The observation with the largest k-hat; NULL: none. */
   const char *worst_name;
   double worst_time, worst_khat;
+  /* The same where each unit is left out with all of its values. n = 0: there are no units. */
+  atvi_loo_sum units;
+  const char *worst_unit;
+  double worst_unit_khat;
   /* set by the caller; strings are borrowed */
   /* Holdout: the rule; NULL: none. */
   const char *model, *method, *verdict, *holdout;
@@ -146,6 +152,12 @@ ATVI_CHECKED atvi_status atvi_diag_predicted_judge(atvi_ctx *ctx, atvi_idx n_dra
 /* Scores of judged series; memory from pool, names are borrowed. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_diag_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
                                               const atvi_predicted *series, atvi_scores **out);
+
+/* Units of series that were read with ATVI_PREDICTED_LOO, each left out with all of its values that were part of the fit: unit[*n] and
+ * loo[*n]. Memory from pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_diag_unit_loo(atvi_pool *pool, atvi_idx n_draw, atvi_idx n_series,
+                                            const atvi_predicted *series, atvi_idx *n, const char ***unit,
+                                            atvi_loo_point **loo);
 
 /* Fields of atvi_score, for JSON, CSV and tables. */
 extern const atvi_fields atvi_diag_score_fields;

@@ -56,6 +56,22 @@ void atvi_diag_scores_put(atvi_json *w, const char *key, atvi_idx n, const atvi_
   atvi_io_json_end(w);
 }
 
+static void put_units(atvi_json *w, const atvi_scores *s) {
+  if (s->units.n == 0) {
+    atvi_io_json_put(w, "loo_units", json_null());
+    return;
+  }
+  atvi_io_json_object(w, "loo_units");
+  atvi_io_fields_json(w, &LOO_FIELDS, &s->units, "n elpd se p");
+  atvi_io_json_put(w, "khat_threshold", atvi_io_json_real(s->khat_threshold));
+  atvi_io_fields_json(w, &LOO_FIELDS, &s->units, "khat_above");
+  atvi_io_json_object(w, "worst");
+  atvi_io_json_put(w, "unit", atvi_io_json_word(w->pool, s->worst_unit));
+  atvi_io_json_put(w, "khat", atvi_io_json_real(s->worst_unit_khat));
+  atvi_io_json_end(w);
+  atvi_io_json_end(w);
+}
+
 static void put_validation(atvi_json *w, const atvi_scores *s) {
   if (s->loo.n == 0) {
     atvi_io_json_put(w, "loo", json_null());
@@ -89,6 +105,7 @@ atvi_status atvi_diag_scores_json(atvi_pool *pool, const atvi_scores *s, const c
   if (s->apart) atvi_io_json_put(&w, "apart", json_true());
   atvi_diag_scores_put(&w, "held_out", s->n_series, s->held, s->holdout ? &s->held_all : NULL);
   put_validation(&w, s);
+  put_units(&w, s);
   atvi_io_json_words(&w, "messages", s->n_message, s->message);
   return atvi_io_json_get(&w, "scores", text);
 }
@@ -146,6 +163,14 @@ static void validation(atvi_text *t, const atvi_scores *s) {
                      s->worst_khat);
   atvi_io_text_add(t, "WAIC     elpd %.2f +- %.2f, %.2f effective parameters\n", s->waic.elpd, s->waic.se,
                    s->waic.p);
+  if (s->units.n == 0) return;
+  atvi_io_text_add(t, "units    LOO of %td whole units: elpd %.2f +- %.2f; ", s->units.n, s->units.elpd,
+                   s->units.se);
+  if (s->units.n_bad == 0)
+    atvi_io_text_add(t, "every k-hat is below %.2f\n", s->khat_threshold);
+  else
+    atvi_io_text_add(t, "not to be trusted, k-hat above %.2f for %td\n         worst: %s, k-hat %.2f\n",
+                     s->khat_threshold, s->units.n_bad, s->worst_unit, s->worst_unit_khat);
 }
 
 atvi_status atvi_diag_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text) {

@@ -12,6 +12,8 @@
 
 static const double NOTED = 0.9; /* share of the ESS of the weights below which a parameter is named */
 enum { WIDTH = ATVI_TEXT_WIDTH, CELL = 24, NAME_MIN = 8 };
+/* In a table of more rows than this, arrays and parameters of units with more elements than ARRAY_ROWS are cut. */
+enum { ROWS = 60, ARRAY_ROWS = 8 };
 enum { NAME, MEAN, SD, MODE, MEDIAN, LOW, HIGH, ESS, TAIL, RHAT, N_COLUMN };
 
 static const char *const TITLE[N_COLUMN] = {"",          "mean", "sd",  "mode",     "median",
@@ -107,6 +109,15 @@ static void put_row(atvi_text *b, const table *t, const char *name, char cell[N_
   atvi_io_text_add(b, "\n");
 }
 
+/* Elements of the array that begins at column k, or 1. */
+static atvi_idx array_length(const atvi_summary *s, atvi_idx k) {
+  atvi_idx end = k < s->n_param ? s->n_param : s->n_col, n = 1;
+  size_t head = strcspn(s->col[k].name, ".") + 1;
+  if (!s->col[k].name[head - 1]) return 1;
+  while (k + n < end && strncmp(s->col[k].name, s->col[k + n].name, head) == 0) n++;
+  return n;
+}
+
 static void put_table(atvi_text *b, const atvi_summary *s) {
   table t;
   t.cell = atvi_pool_take(b->pool, (size_t)s->n_col, sizeof *t.cell);
@@ -114,9 +125,12 @@ static void put_table(atvi_text *b, const atvi_summary *s) {
   for (atvi_idx k = 0; k < s->n_col; k++) fill_row(&s->col[k], t.cell[k]);
   measure(s, &t);
   put_row(b, &t, "", NULL);
-  for (atvi_idx k = 0; k < s->n_col; k++) {
+  for (atvi_idx k = 0, n; k < s->n_col; k += n) {
     if (k == s->n_param && k > 0) atvi_io_text_add(b, "derived:\n");
-    put_row(b, &t, s->col[k].name, t.cell[k]);
+    n = array_length(s, k);
+    atvi_idx shown = s->n_col > ROWS && n > ARRAY_ROWS ? ARRAY_ROWS / 2 : n;
+    for (atvi_idx i = 0; i < shown; i++) put_row(b, &t, s->col[k + i].name, t.cell[k + i]);
+    if (shown < n) atvi_io_text_add(b, "  ... to %s: summary.json\n", s->col[k + n - 1].name);
   }
 }
 

@@ -93,10 +93,11 @@ static json_t *numbers(atvi_idx n, const double *x) {
 static json_t *series_json(atvi_pool *pool, const atvi_draws_series *s) {
   char *mark = s->mark ? atvi_pool_take(pool, (size_t)s->n + 1, 1) : NULL; /* a digit each */
   for (atvi_idx i = 0; mark && i < s->n; i++) mark[i] = (char)('0' + s->mark[i]);
-  return json_pack("{s:o, s:i, s:I, s:o, s:b, s:o, s:o, s:s?, s:o}", "name", atvi_io_json_word(pool, s->name),
-                   "kind", (int)s->kind, "data", (json_int_t)s->data, "set", atvi_io_json_word(pool, s->set),
-                   "rows", (int)s->rows, "time", numbers(s->n, s->time), "value", numbers(s->n, s->value),
-                   "mark", mark, "grid", numbers(s->n_grid, s->grid));
+  return json_pack("{s:o, s:i, s:I, s:o, s:b, s:o, s:o, s:s?, s:o, s:o}", "name",
+                   atvi_io_json_word(pool, s->name), "kind", (int)s->kind, "data", (json_int_t)s->data, "set",
+                   atvi_io_json_word(pool, s->set), "rows", (int)s->rows, "time", numbers(s->n, s->time),
+                   "value", numbers(s->n, s->value), "mark", mark, "grid", numbers(s->n_grid, s->grid),
+                   "unit", atvi_io_json_word(pool, s->unit));
 }
 
 static json_t *about_json(atvi_pool *pool, const atvi_about *a) {
@@ -196,7 +197,7 @@ static bool read_mark(const reading *r, const json_t *from, atvi_draws_series *s
 }
 
 static bool read_one_series(const reading *r, json_t *o, atvi_draws_series *s) {
-  json_t *name, *set, *time, *value, *mark, *grid;
+  json_t *name, *set, *time, *value, *mark, *grid, *unit = json_object_get(o, "unit");
   int kind, rows;
   json_int_t data;
   if (json_unpack(o, "{s:o, s:i, s:I, s:o, s:b, s:o, s:o, s:o, s:o}", "name", &name, "kind", &kind, "data",
@@ -204,12 +205,13 @@ static bool read_one_series(const reading *r, json_t *o, atvi_draws_series *s) {
                   &grid) != 0)
     return false;
   s->kind = (atvi_series_kind)kind;
+  s->unit = ""; /* before there were units */
   s->data = (atvi_idx)data;
   s->rows = rows;
   s->n = (atvi_idx)json_array_size(time), s->n_grid = (atvi_idx)json_array_size(grid);
   s->time = get_numbers(r, time, s->n), s->grid = get_numbers(r, grid, s->n_grid);
   if (!get_word(r, name, &s->name) || !s->name || !get_word(r, set, &s->set) || !s->set ||
-      !all_known(s->n, s->time) || !all_known(s->n_grid, s->grid))
+      (unit && !get_word(r, unit, &s->unit)) || !all_known(s->n, s->time) || !all_known(s->n_grid, s->grid))
     return false;
   if (kind == ATVI_SERIES_TRACKED || kind == ATVI_SERIES_STATE)
     return json_is_null(value) && json_is_null(mark) && data == 0;

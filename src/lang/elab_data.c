@@ -59,9 +59,23 @@ static bool read_rows(elab *e, const ast_stmt *st, const char *path, bool replac
   return atvi_lang_unit_rows(e, st, file->csv, csv);
 }
 
+static bool named(const ast_stmt *st, const char *name) {
+  bool may = st->kind == KW_DATA || st->kind == KW_EACH;
+  return (may && st->name && strcmp(st->name->text, name) == 0) || (st->file && strcmp(st->file, name) == 0);
+}
+
+/* The file given instead of that of a statement, by its name or by that of the file; NULL: none. */
+static const char *given_for(const elab *e, const ast_stmt *st) {
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
+    const char *name = e->opts->data[i].name;
+    if (name && *name && named(st, name)) return e->opts->data[i].path;
+  }
+  return NULL;
+}
+
 bool atvi_lang_csv(elab *e, const ast_stmt *st, const atvi_csv **csv) {
-  const char *path = atvi_lang_path(e, st->file);
-  return path && read_rows(e, st, path, false, csv);
+  const char *given = given_for(e, st), *path = given ? given : atvi_lang_path(e, st->file);
+  return path && read_rows(e, st, path, given != NULL, csv);
 }
 
 /* Data sets of the whole model: how many, and whether one has that name. */
@@ -69,25 +83,21 @@ static atvi_idx count_data(atvi_idx n, const ast_stmt *stmt, const char *name, b
   atvi_idx count = 0;
   for (atvi_idx i = 0; i < n; i++) {
     if (stmt[i].kind == KW_EACH) count += count_data(stmt[i].n_body, stmt[i].body, name, known);
-    if (stmt[i].kind != KW_DATA) continue;
-    count++;
-    *known = *known || (stmt[i].name && name && strcmp(stmt[i].name->text, name) == 0);
+    *known = *known || (name && named(&stmt[i], name));
+    count += stmt[i].kind == KW_DATA;
   }
   return count;
 }
 
 /* The file to read for a data set: the model's, or one given in its place. */
 static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
-  const char *name = st->name ? st->name->text : "";
-  *replaced = false;
+  *replaced = true;
   for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
     const atvi_data_file *r = &e->opts->data[i];
     bool whole = !r->name || !*r->name, known = false;
-    if (whole ? count_data(e->tree->n, e->tree->stmt, NULL, &known) == 1 : strcmp(r->name, name) == 0) {
-      *replaced = true;
-      return r->path;
-    }
+    if (whole ? count_data(e->tree->n, e->tree->stmt, NULL, &known) == 1 : named(st, r->name)) return r->path;
   }
+  *replaced = false;
   return atvi_lang_path(e, st->file);
 }
 
@@ -107,7 +117,7 @@ static bool check_replacements(elab *e) {
     if (known) continue;
     e->s->status = ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
                              "%s: error: the model has no data set '%s'\nhint: a data set gets its name in "
-                             "the model: data %s \"file.csv\"",
+                             "the model: data %s \"file.csv\"; a file can be replaced by its name, too",
                              e->s->path, name, name);
     return false;
   }
@@ -175,8 +185,11 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   data->path = file_for(e, st, &replaced);
   data->time_name = st->time_column;
   if (!data->path) return false;
-  /* `atvi simulate ... > data.csv` empties the file before it is read */
-  if (e->opts && e->opts->data_optional && !replaced && (!exists(data->path) || is_empty(data->path)))
+  /* `atvi simulate ... > data.csv` empties the file before it is read; and it is of other units where these were replaced */
+  bool others = false;
+  for (const elab_each *each = e->each; each; each = each->outer) others = others || given_for(e, each->stmt);
+  if (e->opts && e->opts->data_optional && !replaced &&
+      (others || !exists(data->path) || is_empty(data->path)))
     return true;
   if (!read_rows(e, st, data->path, replaced, &data->csv)) return false;
   atvi_idx time_col;
@@ -236,6 +249,7 @@ bool atvi_lang_elab_data(elab *e) {
     if (st->kind != KW_DATA) continue;
     e->data_stmt[e->lang->n_data] = st;
     e->lang->data[e->lang->n_data].name = st->name ? st->name->text : "";
+    e->lang->data[e->lang->n_data].file = e->lang->n_data;
     if (st->name) st->name->symbol->base = e->lang->n_data;
     e->lang->n_data++;
   }

@@ -134,6 +134,10 @@ typedef struct {
       time; /* [n_row] ascending, in model time; NULL if the data have no time (where the start is steady: the start) */
   atvi_idx n_col;      /* columns as inputs of kind ATVI_IN_DATA */
   const double *value; /* [n_row][n_col] numbers; NaN where missing */
+  /* Which statement it is of: units of a block have parts of the same file. */
+  atvi_idx file;
+  /* Whose it is, in the description of a whole model with blocks: a unit of the target, 0 for what is common. */
+  atvi_idx unit;
 } atvi_lang_data;
 
 /* Observations that are a sum of processes in time: emulator(flow, sill) + exponential(v, l) + white(s2). */

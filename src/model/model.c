@@ -16,7 +16,7 @@ static atvi_status process_series(atvi_model *m, atvi_series *s) {
       const char *name = atvi_pool_printf(m->pool, rest ? "%s.discrepancy" : "%s.emulator", of->name);
       if (!name) return ATVI_ENOMEM;
       *(rest ? &p->out_rest : &p->out_emulator) = t->n_out;
-      s[t->n_series++] = (atvi_series){name, ATVI_SERIES_TRACKED, -1, of->n, of->time, NULL};
+      s[t->n_series++] = (atvi_series){name, ATVI_SERIES_TRACKED, -1, of->n, of->time, NULL, 0};
       t->n_out += of->n;
     }
   }
@@ -43,8 +43,8 @@ atvi_status atvi_model_series(atvi_model *m) {
       value[r] = obs->column >= 0 ? data->value[r * data->n_col + obs->column] : NAN;
       if (row) row[r] = (double)(r + 1);
     }
-    s[o] = (atvi_series){obs->name,   ATVI_SERIES_OBSERVED,          obs->data,
-                         data->n_row, data->time ? data->time : row, value};
+    s[o] = (atvi_series){
+        obs->name, ATVI_SERIES_OBSERVED, obs->data, data->n_row, data->time ? data->time : row, value, 0};
     m->obs_at[o] = t->n_obs;
     t->n_obs += data->n_row;
   }
@@ -53,7 +53,8 @@ atvi_status atvi_model_series(atvi_model *m) {
     bool tracked = k < lang->n_track;
     const char *name = tracked ? lang->track[k].name : lang->state[k - lang->n_track].name;
     s[i] = (atvi_series){
-        name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL};
+        name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL,
+        0};
   }
   t->series = s;
   t->n_series = n_series;

@@ -55,6 +55,12 @@ ATVI_CHECKED atvi_status atvi_model_holdout_apply(atvi_pool *pool, atvi_lang *la
 /* Whether the value of observation o in that row is a number that was observed as such: neither missing nor censored. */
 bool atvi_model_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row);
 
+typedef struct {
+  atvi_idx n;
+  /* [n] ascending */
+  const double *time;
+} atvi_model_times_of;
+
 /* How to load a model: the public options, and what commands need. */
 typedef struct atvi_model_load_opts {
   /* as of atvi_model_opts */
@@ -67,6 +73,8 @@ typedef struct atvi_model_load_opts {
   /* Predict at the data's times and at `time`. What an observation counts since the time before (increase) then counts, in
    * rows of the data as without them, and at these since the last time of either before. */
   bool extend;
+  /* [parts of a model with blocks] as n_time and time, for each part its own; NULL: they have all the same */
+  const atvi_model_times_of *own_time;
   /* [n data sets of the model] The time from which the first row of each counts what it counts since the row before (increase), instead of the
    * start; NaN, or not between the start and that row: the start. NULL: all from the start. */
   const double *since;
@@ -336,9 +344,12 @@ atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
-/* Draws the parameters after the first n_given, given those in theta. key[d]: numbers of their streams. */
-void atvi_model_prior_draw_given(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
-                                 atvi_idx n_given, const atvi_idx *key, atvi_idx B, double *theta);
+/* Draws the parameters that are NaN in theta[d][B] from the prior given the others. key[d]: numbers of their streams; NULL: as they come. */
+void atvi_model_prior_complete(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
+                               const atvi_idx *key, atvi_idx B, double *theta);
+/* The same of a model with or without blocks; work: of its target. */
+void atvi_model_prior_fill(const atvi_model *m, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           double *theta);
 void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,
                             double *scale);
 void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,

@@ -6,24 +6,26 @@
 
 enum { L = ATVI_LANES };
 
-void atvi_model_prior_draw_given(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
-                                 atvi_idx n_given, const atvi_idx *key, atvi_idx B, double *theta) {
+void atvi_model_prior_complete(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
+                               const atvi_idx *key, atvi_idx B, double *theta) {
   atvi_idx d = m->target.d;
   static const double none[1] = {0};
   for (atvi_idx at = 0; at < B; at += L) {
     int real = B - at < L ? (int)(B - at) : L;
     for (atvi_idx i = 0; i < d; i++)
-      for (int l = 0; l < L; l++) /* not yet drawn: its value is not used */
-        w->theta[i * L + l] = i < n_given && l < real ? theta[i * B + at + l] : 0.5;
+      for (int l = 0; l < L; l++) { /* not yet drawn: its value is not used */
+        double x = l < real ? theta[i * B + at + l] : NAN;
+        w->theta[i * L + l] = isnan(x) ? 0.5 : x;
+      }
     atvi_model_load_covariates(m, w);
     for (int level = 0; level < m->n_level; level++) {
       const double *in[] = {w->theta, none, none, none, none, none, none};
       atvi_graph_prog_run(&m->prior_args, w->scratch, in, (double *[]){w->el});
-      for (atvi_idx i = n_given; i < d; i++) {
+      for (atvi_idx i = 0; i < d; i++) {
         const atvi_lang_param *p = &m->lang->param[i];
         const uint32_t stream = (uint32_t)(key ? key[i] : i);
-        if (m->level[i] != level) continue;
-        for (int l = 0; l < real; l++) {
+        for (int l = 0; l < real && m->level[i] == level; l++) {
+          if (!isnan(theta[i * B + at + l])) continue;
           double arg[ATVI_DIST_ARGS] = {0};
           for (int a = 0; a < p->n_arg; a++) arg[a] = w->el[(m->arg_at[i] + a) * L + l];
           atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_PRIOR, stream, (uint32_t)(first + at + l));
@@ -32,14 +34,16 @@ void atvi_model_prior_draw_given(const atvi_model *m, atvi_model_work *w, uint64
         }
       }
     }
-    for (atvi_idx i = n_given; i < d; i++)
+    for (atvi_idx i = 0; i < d; i++)
       for (int l = 0; l < real; l++) theta[i * B + at + l] = w->theta[i * L + l];
   }
 }
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta) {
-  atvi_model_prior_draw_given(self, work, seed, first, 0, NULL, B, theta);
+  const atvi_model *m = self;
+  for (atvi_idx i = 0; i < m->target.d * B; i++) theta[i] = NAN;
+  atvi_model_prior_complete(m, work, seed, first, NULL, B, theta);
 }
 
 void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out) {

@@ -54,9 +54,13 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
   all->n_param = outside->n_all;
   if (!all->data || !all->observe) return ATVI_ENOMEM;
   all->n_data = all->n_observe = all->n_derived = all->n_track = 0;
+  atvi_idx n_file = 0, in_block = 0; /* data statements before the present block, and in it */
+  const atvi_lang_block *block = NULL;
   for (atvi_idx i = 0; i < n_part; i++) {
     piece p = piece_at(outside, outside, i);
     const atvi_lang *from = p.lang;
+    if (p.block != block) block = p.block, n_file += in_block;
+    in_block = from->n_data;
     for (atvi_idx o = 0; o < from->n_observe; o++) {
       atvi_lang_observe *to = &all->observe[all->n_observe++];
       *to = from->observe[o];
@@ -67,6 +71,8 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
       atvi_lang_data *to = &all->data[all->n_data++];
       *to = from->data[k];
       to->name = with_label(m, to->name, &p);
+      to->file = n_file + k;
+      to->unit = i;
     }
     all->n_derived += from->n_derived;
     all->n_track += from->n_track;
@@ -99,13 +105,15 @@ static void give_back(const atvi_model *m, atvi_lang *outside, atvi_idx n_part) 
 /* ---- building the parts ---- */
 
 /* Times asked for that are not before the start of a part. `since` is that of its data sets. */
-static atvi_status own_opts(const atvi_model *m, const atvi_lang *lang, const atvi_model_load_opts *opts,
-                            atvi_idx first_data, atvi_model_load_opts *own) {
+static atvi_status own_opts(const atvi_model *m, atvi_idx part, const atvi_lang *lang,
+                            const atvi_model_load_opts *opts, atvi_idx first_data,
+                            atvi_model_load_opts *own) {
   *own = *opts;
   own->apart = own->holdout = NULL;
+  if (opts->own_time) own->n_time = opts->own_time[part].n, own->time = opts->own_time[part].time;
   if (opts->since) own->since = opts->since + first_data;
   while (own->n_time > 0 && lang->n_state > 0 && own->time[0] < lang->start) own->time++, own->n_time--;
-  if (opts->n_time > 0 && own->n_time == 0) {
+  if (opts->n_time > 0 && own->n_time == 0 && !opts->own_time) {
     double *start = take(m, 1, sizeof *start);
     if (!start) return ATVI_ENOMEM;
     *start = lang->start;
@@ -188,7 +196,7 @@ static void measure_most(atvi_model *base) {
 }
 
 static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, const atvi_model_load_opts *opts,
-                               atvi_idx first_data, atvi_model **unit) {
+                               atvi_idx first_part, atvi_idx first_data, atvi_model **unit) {
   atvi_model *base = unit[0];
   atvi_model_load_opts own;
   for (atvi_idx i = 0; i < block->n_unit; i++) {
@@ -209,7 +217,7 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
       ATVI_TRY(adopt(base, u->lang));
       unit_begin(base, u);
     }
-    ATVI_TRY(own_opts(m, u->lang, opts, first_data, &own));
+    ATVI_TRY(own_opts(m, first_part + i, u->lang, opts, first_data, &own));
     ATVI_TRY(atvi_model_times(u, &own));
     first_data += u->lang->n_data;
   }
@@ -229,7 +237,8 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
 /* Nothing that is observed, and no term of the density but priors. */
 static bool is_silent(const atvi_model *u) {
   bool any = u->has_extra;
-  for (atvi_idx k = 0; k < u->n_rows; k++) any = any || u->rows[k].n_row > 0;
+  for (atvi_idx k = 0; k < u->n_rows; k++)
+    for (atvi_idx i = 0; i < u->rows[k].n_row * u->rows[k].n_el; i++) any = any || u->rows[k].mask[i] != 0;
   return !any;
 }
 
@@ -245,12 +254,12 @@ static atvi_status build_parts(atvi_model *m, atvi_lang *outside, const atvi_mod
   }
   models[0] = (atvi_model){.ctx = m->ctx, .pool = m->pool, .lang = outside};
   m->part[0].param = same;
-  ATVI_TRY(own_opts(m, outside, opts, 0, &own));
+  ATVI_TRY(own_opts(m, 0, outside, opts, 0, &own));
   ATVI_TRY(atvi_model_build(&models[0], &own));
   m->part[0].silent = is_silent(&models[0]);
   for (atvi_idx b = 0; b < outside->n_block; b++) {
     const atvi_lang_block *block = &outside->block[b];
-    ATVI_TRY(build_block(m, block, opts, first_data, list + at));
+    ATVI_TRY(build_block(m, block, opts, at, first_data, list + at));
     for (atvi_idx i = 0; i < block->n_unit; i++, at++) {
       m->part[at].block = b + 1;
       m->part[at].n_outer = block->n_outer;
@@ -284,6 +293,7 @@ static atvi_status lay_out_series(atvi_model *m, const atvi_lang *outside) {
         if (of->series[s].kind != order[k]) continue;
         all[t->n_series] = of->series[s];
         all[t->n_series].name = with_label(m, of->series[s].name, &p);
+        all[t->n_series].unit = i;
         if (k == 0) all[t->n_series].group += data;
         m->part[i].series_at[s] = t->n_out;
         t->n_out += of->series[s].n;
@@ -380,8 +390,10 @@ static atvi_status gather_rest(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_idx k = 0, o = 0;
   m->covariates = take(m, lang->n_observe, sizeof *m->covariates);
-  m->n_given = m->part[0].m->n_given ? take(m, lang->n_data, sizeof *m->n_given) : NULL;
-  if (!m->covariates || (m->part[0].m->n_given && !m->n_given)) return ATVI_ENOMEM;
+  bool added = false;
+  for (atvi_idx i = 0; i < m->n_part; i++) added = added || m->part[i].m->n_given;
+  m->n_given = added ? take(m, lang->n_data, sizeof *m->n_given) : NULL;
+  if (!m->covariates || (added && !m->n_given)) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < m->n_part; i++) {
     const atvi_model *p = m->part[i].m;
     for (atvi_idx j = 0; j < p->lang->n_observe; j++) m->covariates[o++] = p->covariates[j];
@@ -393,12 +405,27 @@ static atvi_status gather_rest(atvi_model *m) {
                                           .time_name = p->lang->data[j].time_name,
                                           .time = p->lang->data[j].time,
                                           .n_col = p->lang->data[j].n_col,
-                                          .value = p->lang->data[j].value};
-      if (m->n_given) m->n_given[k] = p->n_given[j];
+                                          .value = p->lang->data[j].value,
+                                          .file = m->lang->data[k].file,
+                                          .unit = i};
+      if (m->n_given) m->n_given[k] = p->n_given ? p->n_given[j] : p->lang->data[j].n_row;
+    }
+    if (p->has_ode && !m->has_ode) { /* for those who describe it */
+      m->ode.method = p->ode.method;
+      m->other.method = p->other.method;
+      m->automatic = p->automatic;
+      m->uses_both = p->uses_both;
+      memcpy(m->solver_why, p->solver_why, sizeof m->solver_why);
     }
     m->has_ode = m->has_ode || p->has_ode;
     m->has_prev = m->has_prev || p->has_prev;
-    m->info.compiled = i == 0 ? p->info.compiled : m->info.compiled && p->info.compiled;
+    if (p->base != p && p->base) continue; /* programs are those of the first unit */
+    bool compiled = i == 0 || m->info.compiled, cached = i == 0 || m->info.from_cache;
+    double seconds = m->info.compile_s;
+    if (i == 0 || compiled) m->info = p->info;
+    m->info.compiled = compiled && p->info.compiled;
+    m->info.from_cache = cached && p->info.from_cache;
+    m->info.compile_s = seconds + p->info.compile_s;
   }
   return ATVI_OK;
 }

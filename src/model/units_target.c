@@ -223,20 +223,33 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
 
 /* ---- priors ---- */
 
-static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
-                       double *theta) {
-  const atvi_model *m = self;
-  units_work *w = work;
+static void complete(const atvi_model *m, units_work *w, uint64_t seed, atvi_idx first, atvi_idx B,
+                     double *theta) {
   for (atvi_idx at = 0; at < B; at += L) {
     int b = B - at < L ? (int)(B - at) : L;
     for (atvi_idx u = 0; u < m->n_part; u++) {
       const atvi_model_part *p = &m->part[u];
       load(p, w, B, theta, at, b);
-      atvi_model_prior_draw_given(p->m, w->of[p->block], seed, first + at, p->n_outer, p->param, b, w->theta);
+      atvi_model_prior_complete(p->m, w->of[p->block], seed, first + at, p->param, b, w->theta);
       for (atvi_idx i = p->n_outer; i < p->m->target.d; i++)
         memcpy(theta + p->param[i] * B + at, w->theta + i * b, (size_t)b * sizeof *theta);
     }
   }
+}
+
+static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       double *theta) {
+  const atvi_model *m = self;
+  for (atvi_idx i = 0; i < m->target.d * B; i++) theta[i] = NAN;
+  complete(m, work, seed, first, B, theta);
+}
+
+void atvi_model_prior_fill(const atvi_model *m, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           double *theta) {
+  if (m->part)
+    complete(m, work, seed, first, B, theta);
+  else
+    atvi_model_prior_complete(m, work, seed, first, NULL, B, theta);
 }
 
 static void prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,

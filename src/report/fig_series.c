@@ -201,10 +201,16 @@ static atvi_series_view view_of(atvi_idx n, const atvi_predicted *const *s, atvi
   return v;
 }
 
-static bool same_array(const atvi_predicted *a, const atvi_predicted *b) {
-  size_t n = atvi_report_array_name(a->name);
-  return n && atvi_report_array_name(b->name) == n && memcmp(a->name, b->name, n) == 0 &&
-         a->kind == b->kind && a->rows == b->rows;
+size_t atvi_report_unit_name(const atvi_predicted *s) {
+  const char *label = s->unit ? strchr(s->unit, ' ') : NULL;
+  size_t n = strlen(s->name);
+  return label && n > strlen(label) ? n - strlen(label) : 0; /* a dot instead of the blank */
+}
+
+bool atvi_report_same_kind(const atvi_predicted *a, const atvi_predicted *b) {
+  size_t unit = atvi_report_unit_name(a), n = unit ? unit : atvi_report_array_name(a->name);
+  return n && (unit ? atvi_report_unit_name(b) : atvi_report_array_name(b->name)) == n &&
+         memcmp(a->name, b->name, n) == 0 && a->kind == b->kind && a->rows == b->rows;
 }
 
 static double end_of_data(const atvi_predicted *s) {
@@ -217,13 +223,20 @@ static double end_of_data(const atvi_predicted *s) {
 atvi_series_view *atvi_report_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
                                            atvi_calendar calendar, const char *time_name, bool middle) {
   atvi_series_view *view = atvi_pool_take(pool, (size_t)n + 1, sizeof *view);
-  for (atvi_idx k = 0, end; view && k < n; k = end) {
-    for (end = k + 1; end < n && same_array(s[k], s[end]);) end++;
-    view[k] = view_of(end - k, s + k, calendar, time_name, middle);
-    for (atvi_idx i = k + 1; i < end; i++) view[i] = view[k];
-    for (atvi_idx i = k; middle && i < end; i++) view[i].end = end_of_data(s[i]);
+  const atvi_predicted **like = atvi_pool_take(pool, (size_t)n + 1, sizeof *like);
+  bool *done = atvi_pool_take(pool, (size_t)n + 1, sizeof *done);
+  for (atvi_idx k = 0; view && like && done && k < n; k++) {
+    atvi_idx m = 1;
+    if (done[k]) continue;
+    like[0] = s[k];
+    for (atvi_idx i = k + 1; i < n; i++)
+      if (atvi_report_same_kind(s[k], s[i])) like[m++] = s[i];
+    view[k] = view_of(m, like, calendar, time_name, middle);
+    for (atvi_idx i = k + 1; i < n; i++)
+      if (atvi_report_same_kind(s[k], s[i])) view[i] = view[k], done[i] = true;
   }
-  return view;
+  for (atvi_idx i = 0; view && middle && i < n; i++) view[i].end = end_of_data(s[i]);
+  return like && done ? view : NULL;
 }
 
 /* Observed values, whatever was predicted between them. */

@@ -58,7 +58,11 @@ typedef struct {
   double end;
 } atvi_series_view;
 
-/* [n] one for each of s[n]; consecutive elements of an array share their scales. middle: end is where the
+/* Length of a series' name without the label of its unit, 4 for "conc.s01"; 0: it has none. */
+size_t atvi_report_unit_name(const atvi_predicted *s);
+/* Whether both are elements of one array, or the same quantity of two units. */
+bool atvi_report_same_kind(const atvi_predicted *a, const atvi_predicted *b);
+/* [n] one for each of s[n]; elements of an array, and units, share their scales. middle: end is where the
  * data end if a forecast follows, else NaN. NULL: out of memory. */
 atvi_series_view *atvi_report_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
                                            atvi_calendar calendar, const char *time_name, bool middle);

@@ -14,7 +14,27 @@ enum {
   ATVI_REPORT_HALF = 420,
   ATVI_REPORT_HEIGHT = 225,
   ATVI_REPORT_WIDE = 960,
+  /* Of a panel among many. */
+  ATVI_REPORT_SMALL = 300,
+  ATVI_REPORT_SMALL_HEIGHT = 170,
+  /* Units: all are shown at once up to UNITS, else UNITS_FIRST. */
+  ATVI_REPORT_UNITS = 24,
+  ATVI_REPORT_UNITS_FIRST = 12,
 };
+
+/* The same quantity of every unit. */
+typedef struct {
+  /* "conc" */
+  const char *name;
+  atvi_series_kind kind;
+  atvi_idx n, n_shown;
+  /* [n] numbers of series: those shown at first, then the others in the order of the data */
+  atvi_idx *series;
+  /* the first are those with the largest residuals, largest first */
+  bool worst;
+  /* the values of all units, in the order of time */
+  atvi_predicted all;
+} atvi_report_units;
 
 /* Shared by figures and pages, computed once. */
 typedef struct {
@@ -32,6 +52,11 @@ typedef struct {
   const atvi_predicted **series;
   /* [r->n_series] the elements of an array share one view */
   atvi_series_view *view;
+  /* quantities of units; their series are not shown one by one */
+  atvi_idx n_units;
+  atvi_report_units *units;
+  /* [r->n_series] */
+  bool *of_unit;
   /* series that continue after the data, thinned, likewise */
   atvi_idx n_forecast;
   const atvi_predicted **forecast;
@@ -51,10 +76,11 @@ ATVI_CHECKED atvi_status atvi_report_parts_make(atvi_pool *pool, const atvi_repo
 /* Does any of view[n] have a logarithmic scale? */
 bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view);
 
-/* Figures on the page and in files. NULL: nothing to draw, or out of memory. */
+/* Figures on the page and in files. NULL: nothing to draw, or out of memory. A width of ATVI_REPORT_SMALL has its own height. */
 atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
                                      bool log, double width, atvi_frame *f);
-atvi_canvas *atvi_report_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
+atvi_canvas *atvi_report_draw_residuals(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                        double width, atvi_frame *f);
 atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
 /* Columns from .. from+n-1 are the elements of the array called name. */
 atvi_canvas *atvi_report_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,

@@ -28,14 +28,16 @@ atvi_calendar atvi_report_calendar(const atvi_draws *d) {
 
 atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
                                      bool log, double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_report_canvas_new(pool, width, HEIGHT);
-  *f = atvi_report_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, s, v, log);
+  double height = width > ATVI_REPORT_SMALL ? HEIGHT : ATVI_REPORT_SMALL_HEIGHT;
+  atvi_canvas *c = atvi_report_canvas_new(pool, width, height);
+  *f = atvi_report_panel_series(c, (atvi_box){0, 0, width, height}, s, v, log);
   return c;
 }
 
-atvi_canvas *atvi_report_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_report_canvas_new(x->pool, width, HEIGHT - 40);
-  *f = atvi_report_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], &x->view[s]);
+atvi_canvas *atvi_report_draw_residuals(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                        double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_report_canvas_new(pool, width, HEIGHT - 40);
+  *f = atvi_report_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, s, v);
   return c;
 }
 
@@ -171,19 +173,43 @@ atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx
   return save_forecast(pool, dir, n, some, view);
 }
 
+/* Panels of a figure: series that are not of units, then units as the page shows them at first; residuals of all units are one panel.
+ * Returns how many there are; s and v may be NULL. */
+static atvi_idx panels(const atvi_fit_parts *x, bool residuals, const atvi_predicted **s,
+                       const atvi_series_view **v) {
+  atvi_idx n = 0;
+  for (atvi_idx k = 0; k < x->n_observed; k++) {
+    if (x->of_unit[k]) continue;
+    if (s) s[n] = residuals ? &x->r->series[k] : x->series[k], v[n] = &x->view[k];
+    n++;
+  }
+  for (atvi_idx u = 0; u < x->n_units; u++) {
+    const atvi_report_units *of = &x->units[u];
+    for (atvi_idx k = 0; of->kind == ATVI_SERIES_OBSERVED && k < (residuals ? 1 : of->n_shown); k++) {
+      if (s) s[n] = residuals ? &of->all : x->series[of->series[k]], v[n] = &x->view[of->series[k]];
+      n++;
+    }
+  }
+  return n;
+}
+
 static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {
-  atvi_idx n = x->n_observed;
+  atvi_idx n = panels(x, residuals, NULL, NULL);
+  const atvi_predicted **some = atvi_pool_take(x->pool, (size_t)n + 1, sizeof *some);
+  const atvi_series_view **view = atvi_pool_take(x->pool, (size_t)n + 1, sizeof *view);
   bool wide = false;
-  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_report_long(&x->r->series[s]);
+  if (!some || !view) return ATVI_ENOMEM;
+  panels(x, residuals, some, view);
+  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_report_long(some[s]);
   double width = wide ? 2 * HALF : HALF, height = residuals ? HEIGHT - 40 : HEIGHT;
   atvi_idx across = wide ? 1 : ACROSS_HALF;
   atvi_canvas *c = sheet(x->pool, n + residuals, across, width, height);
   for (atvi_idx s = 0; s < n; s++) {
     atvi_box box = place(s, across, width, height);
     if (residuals)
-      atvi_report_panel_residuals(c, box, &x->r->series[s], &x->view[s]);
+      atvi_report_panel_residuals(c, box, some[s], view[s]);
     else
-      atvi_report_panel_series(c, box, x->series[s], &x->view[s], false);
+      atvi_report_panel_series(c, box, some[s], view[s], false);
   }
   if (residuals) atvi_report_panel_pit(c, place(n, across, width, height), &x->pit);
   return atvi_report_save_figure(x->pool, dir, residuals ? "residuals" : "data",

@@ -2,6 +2,7 @@
 /* What the figures of a fit need, computed once: densities, pairs, thinned series. */
 #include "report/fit.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -183,6 +184,74 @@ static void make_forecast(atvi_fit_parts *x) {
     if (isnan(x->forecast_view[k].end)) x->forecast_view[k].end = last[k];
 }
 
+/* ---- units ---- */
+
+/* Root of the mean square of standardised residuals; 0: none are known. */
+static double misfit(const atvi_predicted *s) {
+  double sum = 0, n = 0;
+  for (atvi_idx i = 0; i < s->n; i++)
+    if (isfinite(s->point[i].residual)) sum += s->point[i].residual * s->point[i].residual, n++;
+  return n > 0 ? sqrt(sum / n) : 0;
+}
+
+static int by_time(const void *a, const void *b) {
+  const atvi_point *x = a, *y = b;
+  return (x->time > y->time) - (x->time < y->time);
+}
+
+/* Of many units those that fit worst come first. */
+static void order(const atvi_report_fit *r, atvi_report_units *u) {
+  u->n_shown = u->n <= ATVI_REPORT_UNITS ? u->n : ATVI_REPORT_UNITS_FIRST;
+  for (atvi_idx k = 0; u->n_shown < u->n && k < u->n_shown; k++) {
+    atvi_idx worst = k;
+    for (atvi_idx i = k + 1; i < u->n; i++)
+      if (misfit(&r->series[u->series[i]]) > misfit(&r->series[u->series[worst]])) worst = i;
+    u->worst = u->worst || misfit(&r->series[u->series[worst]]) > 0;
+    atvi_idx is = u->series[worst];
+    memmove(u->series + k + 1, u->series + k, (size_t)(worst - k) * sizeof *u->series);
+    u->series[k] = is;
+  }
+}
+
+static bool gather_units(atvi_fit_parts *x, atvi_idx first, atvi_report_units *u) {
+  const atvi_report_fit *r = x->r;
+  const atvi_predicted *like = &r->series[first];
+  atvi_idx points = 0;
+  *u = (atvi_report_units){.name = atvi_pool_strndup(x->pool, like->name, atvi_report_unit_name(like)),
+                           .kind = like->kind};
+  u->series = atvi_pool_take(x->pool, (size_t)r->n_series, sizeof *u->series);
+  if (!u->name || !u->series) return false;
+  for (atvi_idx s = first; s < r->n_series; s++)
+    if (s == first || atvi_report_same_kind(like, &r->series[s])) {
+      u->series[u->n++] = s;
+      points += r->series[s].n;
+      x->of_unit[s] = true;
+    }
+  u->all = *like;
+  u->all.name = atvi_pool_printf(x->pool, "%s, all %td units", u->name, u->n);
+  u->all.n = 0;
+  u->all.point = atvi_pool_take(x->pool, (size_t)points + 1, sizeof *u->all.point);
+  if (!u->all.name || !u->all.point) return false;
+  for (atvi_idx k = 0; k < u->n; k++)
+    for (atvi_idx i = 0; i < r->series[u->series[k]].n; i++)
+      if (!r->series[u->series[k]].point[i].grid) u->all.point[u->all.n++] = r->series[u->series[k]].point[i];
+  qsort(u->all.point, (size_t)u->all.n, sizeof *u->all.point, by_time);
+  order(r, u);
+  return true;
+}
+
+static bool make_units(atvi_fit_parts *x) {
+  const atvi_report_fit *r = x->r;
+  x->units = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->units);
+  x->of_unit = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->of_unit);
+  if (!x->units || !x->of_unit) return false;
+  for (atvi_idx s = 0; s < r->n_series; s++)
+    if (!x->of_unit[s] && atvi_report_unit_name(&r->series[s]) &&
+        !gather_units(x, s, &x->units[x->n_units++]))
+      return false;
+  return true;
+}
+
 static atvi_status make_series(atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   x->series = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->series);
@@ -191,6 +260,7 @@ static atvi_status make_series(atvi_fit_parts *x) {
     x->n_observed += r->series[s].kind == ATVI_SERIES_OBSERVED;
   }
   if (x->series) x->view = make_views(x, r->n_series, x->series, false);
+  if (!make_units(x)) return ATVI_ENOMEM;
   if (r->forecast) make_forecast(x);
   x->pit = atvi_report_pit_of(r->n_series, r->series);
   return atvi_pool_status(x->pool);

@@ -282,15 +282,16 @@ static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, cons
   hover(p, id, f, true, s, 9, name, offset);
 }
 
-/* ids from atvi_report_page_drawing_id; long series have an extra figure for wide screens. */
+/* ids from atvi_report_page_drawing_id; a figure of ATVI_REPORT_WIDE has another one for narrow screens. */
 static void put_series(atvi_page *p, const char *id, const atvi_predicted *s, const atvi_series_view *v,
-                       bool wide, const char *alt, hover_of *of) {
+                       double width, const char *alt, hover_of *of) {
   const atvi_canvas *c[2][2] = {{NULL}};
   atvi_frame f[2][2];
+  const bool wide = width >= ATVI_REPORT_WIDE;
   for (int log = 0; log <= v->has_log; log++)
     for (int narrow = 0; narrow <= wide; narrow++)
-      c[log][narrow] = atvi_report_draw_series(
-          p->pool, s, v, log, wide && !narrow ? ATVI_REPORT_WIDE : ATVI_REPORT_HALF, &f[log][narrow]);
+      c[log][narrow] =
+          atvi_report_draw_series(p->pool, s, v, log, narrow ? ATVI_REPORT_HALF : width, &f[log][narrow]);
   atvi_report_page_figure_scaled(p, id, alt, c);
   of(p, id, &f[0][0], s);
   for (int k = 1; k < 4; k++) {
@@ -347,17 +348,80 @@ static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predict
   atvi_report_page_table_end(p, true);
 }
 
+static double width_of(const atvi_predicted *s) {
+  return atvi_report_long(s) ? ATVI_REPORT_WIDE : ATVI_REPORT_HALF;
+}
+
+static void put_one(atvi_page *p, const atvi_fit_parts *x, atvi_idx s, double width) {
+  char id[24];
+  snprintf(id, sizeof id, "s%td", s);
+  put_series(p, id, x->series[s], &x->view[s], width, describe(p->pool, &x->r->series[s]), hover_series);
+}
+
+/* A panel for each unit, all with the same scales. */
+static void put_units(atvi_page *p, const atvi_fit_parts *x, const atvi_report_units *u) {
+  atvi_report_page_heading(p, u->name);
+  if (u->n_shown < u->n && u->worst)
+    atvi_report_page_say(
+        p,
+        "The %td of %td units that are predicted worst, with the largest standardised residuals, worst "
+        "first; the others are below. All have the same scales.",
+        u->n_shown, u->n);
+  else if (u->n_shown < u->n)
+    atvi_report_page_say(p, "The first %td of %td units; the others are below. All have the same scales.",
+                         u->n_shown, u->n);
+  else if (u->n > 1)
+    atvi_report_page_say(p, "All %td units, with the same scales.", u->n);
+  atvi_report_page_grid(p, "third");
+  for (atvi_idx k = 0; k < u->n_shown; k++) put_one(p, x, u->series[k], ATVI_REPORT_SMALL);
+  atvi_report_page_grid_end(p);
+  if (u->n_shown == u->n) return;
+  atvi_report_page_fold(
+      p, atvi_pool_printf(p->pool, "The other %td units, in the order of the data", u->n - u->n_shown));
+  atvi_report_page_grid(p, "third");
+  for (atvi_idx k = u->n_shown; k < u->n; k++) put_one(p, x, u->series[k], ATVI_REPORT_SMALL);
+  atvi_report_page_grid_end(p);
+  atvi_report_page_fold_end(p);
+}
+
 static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
   bool wide = false;
-  for (atvi_idx s = from; s < to; s++) wide = wide || atvi_report_long(&x->r->series[s]);
-  atvi_report_page_grid(p, wide || to - from == 0 ? "wide" : "half");
-  for (atvi_idx s = from; s < to; s++) {
-    char id[24];
-    snprintf(id, sizeof id, "s%td", s);
-    put_series(p, id, x->series[s], &x->view[s], atvi_report_long(&x->r->series[s]),
-               describe(p->pool, &x->r->series[s]), hover_series);
+  atvi_idx n = 0;
+  for (atvi_idx s = from; s < to; s++)
+    if (!x->of_unit[s]) wide = wide || atvi_report_long(&x->r->series[s]), n++;
+  if (n > 0 || x->n_units == 0) {
+    atvi_report_page_grid(p, wide || n == 0 ? "wide" : "half");
+    for (atvi_idx s = from; s < to; s++)
+      if (!x->of_unit[s]) put_one(p, x, s, width_of(&x->r->series[s]));
+    atvi_report_page_grid_end(p);
   }
-  atvi_report_page_grid_end(p);
+  for (atvi_idx u = 0; u < x->n_units; u++)
+    if (x->units[u].series[0] >= from && x->units[u].series[0] < to) put_units(p, x, &x->units[u]);
+}
+
+static void say_units(atvi_page *p, const atvi_fit_parts *x) {
+  const atvi_report_fit *r = x->r;
+  atvi_idx n, n_draw = atvi_diag_predicted_draws(r->plain);
+  const char **unit;
+  atvi_loo_point *loo;
+  if (x->n_units == 0 || n_draw == 0 || !r->summary ||
+      atvi_diag_unit_loo(p->pool, n_draw, r->n_series, r->series, &n, &unit, &loo) != ATVI_OK)
+    return;
+  atvi_loo_sum sum = atvi_math_loo_total(n, loo, n_draw);
+  double threshold = atvi_math_psis_threshold(n_draw);
+  if (n < 2 || !isfinite(sum.elpd)) return;
+  if (sum.n_bad)
+    atvi_report_page_say(
+        p,
+        "Leaving out one unit at a time (LOO), the log density of its data adds up to %.2f "
+        "\xc2\xb1 %.2f; this is not to be trusted, because k-hat is above %.2f for %td of %td units "
+        "(worst: %s, %.2f). A fit without the unit tells how well it is predicted.",
+        sum.elpd, sum.se, threshold, sum.n_bad, n, unit[sum.worst], loo[sum.worst].khat);
+  else
+    atvi_report_page_say(p,
+                         "Leaving out one unit at a time (LOO), the log density of its data adds up to %.2f "
+                         "\xc2\xb1 %.2f; k-hat is at most %.2f.",
+                         sum.elpd, sum.se, loo[sum.worst].khat);
 }
 
 void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
@@ -366,6 +430,7 @@ void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
   if (r->n_series == 0 && !why) return;
   atvi_report_page_section(p, "data", r->summary ? "Data and predictions" : "Data");
   say_inside(p, r);
+  say_units(p, x);
   if (r->summary && why) atvi_report_page_say(p, "There are no predictions: %s.", why);
   if (r->n_series == 0) return;
   if (has_alone(&r->series[0]))
@@ -421,8 +486,9 @@ static void put_forecast_values(atvi_page *p, const atvi_fit_parts *x, const atv
 }
 
 void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
-  bool wide = false, tracked = false;
+  bool wide = false, tracked = false, many = x->n_units > 0;
   if (x->n_forecast == 0) return;
+  atvi_idx first = many && x->n_forecast > ATVI_REPORT_UNITS ? ATVI_REPORT_UNITS_FIRST : x->n_forecast;
   atvi_report_page_section(p, "forecast", "Forecast");
   for (atvi_idx k = 0; k < x->n_forecast; k++) {
     wide = wide || atvi_report_long(x->forecast[k]);
@@ -438,17 +504,25 @@ void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
                    "class=\"k-band\"></i>95 %%</li><li><i class=\"k-end\"></i>end of the data</li></ul>\n",
                    x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
   put_scales(p, x->n_forecast, x->forecast, x->forecast_view);
-  atvi_report_page_grid(p, wide ? "wide" : "half");
+  const char *grid = many ? "third" : wide ? "wide" : "half";
+  atvi_report_page_grid(p, grid);
   for (atvi_idx k = 0; k < x->n_forecast; k++) {
     const atvi_predicted *s = x->forecast[k];
     char id[24];
+    if (k == first) {
+      atvi_report_page_grid_end(p);
+      atvi_report_page_fold(p, atvi_pool_printf(p->pool, "The other %td", x->n_forecast - first));
+      atvi_report_page_grid(p, grid);
+    }
     snprintf(id, sizeof id, "f%td", k);
     const char *alt = atvi_pool_printf(
         p->pool, "%s over time: the data and, after them, the median with bands of 50 %% and 95 %%.",
         s->name);
-    put_series(p, id, s, &x->forecast_view[k], atvi_report_long(s), alt ? alt : "", hover_forecast);
+    put_series(p, id, s, &x->forecast_view[k], many ? ATVI_REPORT_SMALL : width_of(s), alt ? alt : "",
+               hover_forecast);
   }
   atvi_report_page_grid_end(p);
+  if (first < x->n_forecast) atvi_report_page_fold_end(p);
   atvi_report_page_fold(p, "The numbers as tables");
   for (atvi_idx k = 0; k < x->n_forecast; k++)
     put_forecast_values(p, x, x->forecast[k], x->forecast_view[k].end);
@@ -457,10 +531,10 @@ void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
 
 /* ---- residuals ---- */
 
-static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
+/* s: number of a series, for the figure's name. */
+static void put_residuals(atvi_page *p, const atvi_predicted *of, const atvi_series_view *v, atvi_idx s) {
   char id[24], narrow[26];
   atvi_frame f, g;
-  const atvi_predicted *of = &x->r->series[s];
   atvi_idx n = 0, out = 0;
   for (atvi_idx i = 0; i < of->n; i++) {
     n += isfinite(of->point[i].residual);
@@ -473,10 +547,10 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
                                   offsetof(atvi_point, of_mean) + offsetof(atvi_band, mean)};
   snprintf(id, sizeof id, "r%td", s);
   snprintf(narrow, sizeof narrow, "%sn", id);
-  atvi_canvas *small = atvi_report_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
+  atvi_canvas *small = atvi_report_draw_residuals(p->pool, of, v, ATVI_REPORT_HALF, &g);
   if (atvi_report_long(of)) {
-    atvi_report_page_figure_both(p, atvi_report_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id,
-                                 alt ? alt : "");
+    atvi_report_page_figure_both(p, atvi_report_draw_residuals(p->pool, of, v, ATVI_REPORT_WIDE, &f), small,
+                                 id, alt ? alt : "");
     atvi_report_page_hover_like(p, narrow, &g, id);
   } else {
     atvi_report_page_figure(p, small, id, alt ? alt : "");
@@ -517,9 +591,15 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_page_say(p, "Observed minus predicted, in units of the predictive standard deviation. Long "
                           "stretches on one side of zero, a trend, or more than one in twenty beyond the "
                           "dashed lines show what the model does not explain.");
-  for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_report_long(&r->series[s]);
+  for (atvi_idx s = 0; s < x->n_observed; s++)
+    wide = wide || (!x->of_unit[s] && atvi_report_long(&r->series[s]));
+  for (atvi_idx u = 0; u < x->n_units; u++) wide = wide || atvi_report_long(&x->units[u].all);
   atvi_report_page_grid(p, wide ? "wide" : "half");
-  for (atvi_idx s = 0; s < x->n_observed; s++) put_residuals(p, x, s);
+  for (atvi_idx s = 0; s < x->n_observed; s++)
+    if (!x->of_unit[s]) put_residuals(p, &r->series[s], &x->view[s], s);
+  for (atvi_idx u = 0; u < x->n_units; u++)
+    if (x->units[u].kind == ATVI_SERIES_OBSERVED)
+      put_residuals(p, &x->units[u].all, &x->view[x->units[u].series[0]], x->units[u].series[0]);
   if (wide) {
     atvi_report_page_grid_end(p);
     atvi_report_page_grid(p, "half");

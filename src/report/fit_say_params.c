@@ -36,11 +36,17 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   atvi_report_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
 }
 
+/* Length of the name of an array, or of a parameter of units: 2 for "CL.s01"; 0: it is neither. */
+static size_t array_name(const char *name) {
+  size_t n = strcspn(name, ".");
+  return name[n] ? n : 0;
+}
+
 /* The end of the array that begins with column k, among columns below `to`; k + 1 for a single quantity. */
 static atvi_idx array_end(const atvi_summary *s, atvi_idx k, atvi_idx to) {
-  size_t n = atvi_report_array_name(s->col[k].name);
+  size_t n = array_name(s->col[k].name);
   atvi_idx end = k + 1;
-  while (n && end < to && atvi_report_array_name(s->col[end].name) == n &&
+  while (n && end < to && array_name(s->col[end].name) == n &&
          memcmp(s->col[end].name, s->col[k].name, n) == 0)
     end++;
   return end;
@@ -75,7 +81,7 @@ static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   char id[24], narrow[26];
   atvi_frame f, g;
   atvi_idx n = to - from;
-  const char *name = atvi_pool_strndup(p->pool, col->name, atvi_report_array_name(col->name));
+  const char *name = atvi_pool_strndup(p->pool, col->name, array_name(col->name));
   const char *alt = atvi_pool_printf(p->pool, "Medians, 50 %% and 95 %% intervals of the %td elements of %s.",
                                      n, name ? name : "");
   if (!name || !alt) return;

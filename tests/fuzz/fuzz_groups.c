@@ -30,8 +30,8 @@ static atvi_draws *draws(atvi_ctx *ctx) {
 static void write_sound(atvi_ctx *ctx) {
   static const double time[2] = {0, 1}, value[2] = {0.5, NAN}, grid[1] = {0.5};
   static const unsigned char mark[2] = {ATVI_MARK_EXACT, 0};
-  static const atvi_draws_series series = {"y", ATVI_SERIES_OBSERVED, 0, "", false, 2, time, value, mark, 1,
-                                           grid};
+  static const atvi_draws_series series = {"y",  ATVI_SERIES_OBSERVED, 0, "", false, 2, time, value, mark, 1,
+                                           grid, "subject s01"};
   static const atvi_idx used[2] = {0, 2};
   const atvi_progress step = {"training", 0.5, 1, "", 10, 1, -3, 1, NAN, NAN, NAN};
   atvi_draws *d = draws(ctx);

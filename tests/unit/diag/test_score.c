@@ -83,6 +83,34 @@ static void bands(void) {
   CHECK(b.mean == 3.5 && isnan(b.sd) && b.median == 3.5 && b.hpd95[0] == 3.5 && b.hpd95[1] == 3.5);
 }
 
+/* A unit is left out with all of its values that were fitted, of all its series. */
+static void units_are_left_out_as_a_whole(void) {
+  world *w = world_new();
+  atvi_scores *s;
+  double sum[2][B], *work = atvi_pool_take(w->pool, atvi_math_loo_work(B), sizeof *work);
+  w->series[0].unit = "subject a", w->series[1].unit = "subject b", w->series[2].unit = "subject b";
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
+  for (int i = 0; i < B; i++) {
+    sum[0][i] = w->point[0].log_lik[i] + w->point[1].log_lik[i];
+    sum[1][i] = w->point[3].log_lik[i];
+  }
+  atvi_loo_point a = atvi_math_loo_of(B, sum[0], work), b = atvi_math_loo_of(B, sum[1], work);
+  CHECK_INT(s->units.n, 2);
+  CHECK_REL(s->units.elpd, a.elpd_loo + b.elpd_loo, 1e-12);
+  CHECK_STR(s->worst_unit, a.khat >= b.khat ? "subject a" : "subject b");
+  CHECK_REL(s->worst_unit_khat, fmax(a.khat, b.khat), 1e-12);
+  w->series[0].unit = w->series[1].unit = w->series[2].unit = "subject a"; /* the same one */
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
+  for (int i = 0; i < B; i++) sum[0][i] += sum[1][i];
+  CHECK_INT(s->units.n, 1);
+  CHECK_REL(s->units.elpd, atvi_math_loo_of(B, sum[0], work).elpd_loo, 1e-12);
+  w->series[0].unit = w->series[1].unit = w->series[2].unit = ""; /* no units */
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK(s->units.n == 0 && !s->worst_unit);
+  world_free(w);
+}
+
 static void scores_by_hand(void) {
   world *w = world_new();
   atvi_scores *s;
@@ -254,7 +282,8 @@ static void every_allocation_may_fail(void) {
   world_free(w);
 }
 
-TESTS({"bands", bands}, {"scores_by_hand", scores_by_hand}, {"others", values_are_judged_by_the_others},
+TESTS({"bands", bands}, {"units", units_are_left_out_as_a_whole}, {"scores_by_hand", scores_by_hand},
+      {"others", values_are_judged_by_the_others},
       {"censored_values_are_not_scored", censored_values_are_not_scored},
       {"influence_is_named", influence_is_named}, {"threads_do_not_matter", threads_do_not_matter},
       {"output", output}, {"every_allocation_may_fail", every_allocation_may_fail})

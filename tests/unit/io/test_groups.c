@@ -28,8 +28,8 @@ static atvi_draws *full(atvi_ctx *ctx) {
     atvi_idx n;
   } group[] = {{"mean", 6}, {"grid", 4}, {"predictive", 3}, {"grid_predictive", 2}, {"log_lik", 3}};
   static const atvi_draws_series series[2] = {
-      {"y", ATVI_SERIES_OBSERVED, 1, "late", false, 3, TIME, VALUE, MARK, 2, GRID},
-      {"z", ATVI_SERIES_TRACKED, 0, "", false, 3, TIME, NULL, NULL, 2, GRID}};
+      {"y", ATVI_SERIES_OBSERVED, 1, "late", false, 3, TIME, VALUE, MARK, 2, GRID, "subject s01"},
+      {"z", ATVI_SERIES_TRACKED, 0, "", false, 3, TIME, NULL, NULL, 2, GRID, ""}};
   static const double at[1] = {0.7};
   static const atvi_failed_point failed[1] = {{at, ATVI_RUN_STEPS}};
   static const atvi_prior prior[1] = {{"gamma", {2, 0.1, 0}, true, 0.25, HUGE_VAL}};
@@ -62,6 +62,7 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
     const atvi_draws_series *s = &a->series[k], *t = &b->series[k];
     CHECK_STR(s->name, t->name);
     CHECK_STR(s->set, t->set);
+    CHECK_STR(s->unit, t->unit);
     CHECK(s->kind == t->kind && s->data == t->data && s->n == t->n && s->n_grid == t->n_grid);
     CHECK(memcmp(s->time, t->time, (size_t)s->n * sizeof *s->time) == 0);
     CHECK(memcmp(s->grid, t->grid, (size_t)s->n_grid * sizeof *s->grid) == 0);
