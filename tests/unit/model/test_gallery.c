@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The models of examples/language: a point's result depends on no other point, and gradients are right. */
+/* The models of examples/language and examples/pk: a point's result depends on no other point, and gradients are right. */
 #include "model/model.h"
 #include "models.h"
 #include <math.h>
 
-static const char *const MODELS[] = {"conditions", "delay",   "event",   "items",
-                                     "pk",         "regions", "renewal", "steady"};
+static const char *const MODELS[] = {
+    "language/conditions", "language/delay",   "language/event",  "language/items",
+    "language/regions",    "language/renewal", "language/steady", "pk/pk"};
 
 enum { N = 16, D_MOST = 64 };
 
@@ -58,7 +59,7 @@ static void every_model(void) {
     char path[512];
     void *work;
     atvi_ctx *ctx = test_ctx();
-    snprintf(path, sizeof path, TEST_SOURCE_DIR "/examples/language/%s.atvi", MODELS[k]);
+    snprintf(path, sizeof path, TEST_SOURCE_DIR "/examples/%s.atvi", MODELS[k]);
     atvi_model *m = test_load(ctx, path, false);
     const atvi_target *t = atvi_model_target(m);
     CHECK(t->d <= D_MOST);
