@@ -226,26 +226,28 @@ static atvi_status first_look(atvi_vi *v) {
 typedef enum {
   TRAIN,       /* the first component: ladder and rounds */
   WEIGH_ONE,   /* a few thousand draws of it */
-  SEEK,        /* look for other modes */
-  COVER,       /* a component for each that q misses */
+  SEEK,        /* look for what q misses */
+  COVER,       /* components for it */
   WEIGH_FIRST, /* a few thousand draws of the mixture */
   TUNE,        /* a single component, on smoothed weights */
   WEIGH_ALL,   /* as many draws as are wanted */
   SPOT,        /* a component where a draw was met that outweighs the others */
   IMPROVE,     /* more training for components with wild weights */
-  EXTEND,      /* components where the posterior goes on beyond the draws */
   SAMPLE,      /* chains, where weights do not do */
   DELIVER
 } phase;
 
+#define LOOK_AGAIN 0.01 /* of the evidence so far, which a look finds missing before there is another */
+enum { SEEKS = 4 }; /* looks for what q misses, at most: each is for what the one before may have hidden */
 enum { SPOTS = 4 }; /* such components at most: more are a posterior that q does not fit */
 
 typedef struct {
   atvi_vi *v;
   atvi_vi_weights w;
-  /* How often these phases came, and whether the last EXTEND found anything. */
-  int improved, extended, spotted;
-  bool grown;
+  /* How often these phases came. */
+  int improved, spotted, sought;
+  /* Log evidence of the components at the last look for what q misses. */
+  double log_known;
   atvi_draws *out;
 } fit;
 
@@ -267,10 +269,17 @@ static bool wants_exact(const fit *f) {
   return v->opts.exact == ATVI_EXACT_ON || (v->converged && !atvi_infer_vi_permits(&f->w));
 }
 
-static bool wants_edges(const fit *f) {
+/* What was missing may have hidden more, unless it was little. */
+static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
-  return v->opts.seek_modes && f->w.all && atvi_infer_vi_permits(&f->w) &&
-         f->extended < v->tuning.extend_times && !atvi_infer_vi_late(v);
+  return f->sought > 0 && f->sought < SEEKS && v->n_part > v->looked &&
+         v->log_missing > f->log_known + log(LOOK_AGAIN) && !atvi_infer_vi_over(v);
+}
+
+static atvi_status seek(fit *f) {
+  f->sought++;
+  f->log_known = atvi_infer_vi_all_evidence(f->v);
+  return atvi_infer_vi_seek(f->v);
 }
 
 static bool wants_spot(const fit *f) {
@@ -298,7 +307,7 @@ static phase after(const fit *f, phase now) {
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE: return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
-  case COVER: return WEIGH_FIRST;
+  case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
   case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;
   case WEIGH_FIRST:
     if (v->wide && !atvi_infer_vi_permits(&f->w) && wants_exact(f)) return sample_next(f);
@@ -310,9 +319,7 @@ static phase after(const fit *f, phase now) {
   case IMPROVE: return COVER; /* more training may have given up a mode */
   case WEIGH_ALL:
     if (wants_spot(f)) return SPOT;
-    if (f->extended > 0) return wants_edges(f) && f->grown ? EXTEND : sample_next(f);
     break;
-  case EXTEND: return f->grown ? WEIGH_ALL : sample_next(f);
   case SAMPLE:
   case DELIVER: return DELIVER;
   }
@@ -320,7 +327,7 @@ static phase after(const fit *f, phase now) {
   if (v->converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times &&
       !over)
     return IMPROVE;
-  return wants_edges(f) ? EXTEND : sample_next(f);
+  return sample_next(f);
 }
 
 static void tune(atvi_vi *v, atvi_vi_part *p) {
@@ -343,21 +350,6 @@ static void improve(atvi_vi *v) {
   }
 }
 
-/* Edge components are not trained and lower the ELBO: the one before is the better bound. */
-static atvi_status weigh_all(fit *f) {
-  double before = f->extended > 0 ? f->w.elbo : -HUGE_VAL;
-  ATVI_TRY(atvi_infer_vi_weigh(f->v, &f->w, true));
-  f->w.elbo = fmax(f->w.elbo, before);
-  return ATVI_OK;
-}
-
-static atvi_status extend(fit *f) {
-  atvi_idx before = f->v->n_part;
-  ATVI_TRY(atvi_infer_vi_extend(f->v, &f->w, f->extended++));
-  f->grown = f->v->n_part > before;
-  return ATVI_OK;
-}
-
 /* Many coordinates: a ladder has as many rungs as the posterior is narrower than the prior in all of them together. Where the best maximum is
  * a peak, its normal approximation is a better place to begin. */
 static atvi_status train(atvi_vi *v) {
@@ -378,15 +370,14 @@ static atvi_status enter(fit *f, phase now) {
   atvi_vi *v = f->v;
   switch (now) {
   case TRAIN: return train(v);
-  case SEEK: return atvi_infer_vi_seek(v);
+  case SEEK: return seek(f);
   case COVER: return atvi_infer_vi_cover(v);
   case WEIGH_ONE:
   case WEIGH_FIRST: return atvi_infer_vi_weigh(v, &f->w, false);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
-  case WEIGH_ALL: return weigh_all(f);
+  case WEIGH_ALL: return atvi_infer_vi_weigh(v, &f->w, true);
   case IMPROVE: f->improved++, improve(v); return ATVI_OK;
   case SPOT: return find_spot(f);
-  case EXTEND: return extend(f);
   case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);
   case DELIVER: break;
   }

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Other modes. Climbs from points spread over the prior find maxima; Laplace's method says roughly what each is worth. One
- * that may matter, and at whose peak q has far too little density, gets a component of its own: a flow in the
- * frame of the normal approximation there, trained at temperature 1. q is then the mixture, and weights are taken against
- * the whole mixture, so that overlap counts once and shares come out right by themselves.
- *
- * Hops  A posterior with several peaks may have many more: one on every ledge of its hills, where an emulator or a table has kinks. What a climb
- *       ends on is then worth little by Laplace's method and hides the summit next to it. So from each peak steps are tried by differences of
- *       two draws of q, which have the posterior's own shape and size; the best of them are climbed from, and the peaks as well. */
+/* Components for what q misses: points where it lacks the posterior (vi_missing.c), and maxima that climbs find from those and from points spread over the
+ * prior, with Laplace's estimate of what each is worth. A maximum that may matter, and at whose peak q has far too little density, gets a
+ * component of its own: a flow in the frame of the normal approximation there, trained at temperature 1. Points that are still missed then,
+ * because there is no maximum or its normal approximation is nothing like the posterior, make pieces, and each of these gets one in its
+ * own frame. q is the mixture, and weights are taken against the whole mixture, so that overlap counts once and shares come out right by
+ * themselves. */
 #include "infer/vi_state.h"
+#include "math/linalg.h"
 #include "math/rng.h"
 #include "math/sobol.h"
 #include "math/special.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
-enum { PROBES = ATVI_VI_PROBES, TRIES = PROBES / 2 };
+enum { PROBES = ATVI_VI_PROBES };
 #define LOG_2PI 1.8378770664093453
 
-/* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. */
-static void log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
-                     double *out) {
+void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
+                            double *out) {
   for (atvi_idx j = 0; j < n; j++) out[j] = -HUGE_VAL;
   for (atvi_idx k = 0; k < n_part; k++) {
     atvi_infer_elbo_log_q(v->elbo, &v->part[k].at, false, c, n, part);
@@ -48,19 +47,24 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
   return c;
 }
 
+/* Of a peak that may matter: Laplace's method and few draws may be too low. */
+static double least_evidence(const atvi_vi *v) {
+  return atvi_infer_vi_best_evidence(v) + log(v->tuning.lost) - v->tuning.doubt;
+}
+
 /* How much q lacks of a peak, as a share of it; 0 for one that does not matter. A flow that has only stretched a filament over a mode is high at
  * its maximum and misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the
  * peak's worth as well, and raises what Laplace's method made of the point of a kink. */
 static double lacking(atvi_vi *v, atvi_peak *p) {
-  double have[PROBES], part[PROBES], w[PROBES], sum = 0, best = atvi_infer_vi_best_evidence(v);
-  if (p->log_evidence < best - v->tuning.matters - v->tuning.doubt) return 0;
+  double have[PROBES], part[PROBES], w[PROBES], sum = 0, least = least_evidence(v);
+  if (p->log_evidence < least - v->tuning.doubt) return 0;
   atvi_cloud c = probe(v, p, w);
   for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
   double all = atvi_math_softmax(PROBES, w, w);
   if (!(all > -HUGE_VAL)) return 0;
   p->log_evidence = fmax(p->log_evidence, all - log(PROBES));
-  if (p->log_evidence < best - v->tuning.matters) return 0;
-  log_mass(v, v->n_part, &c, PROBES, part, have);
+  if (p->log_evidence < least) return 0;
+  atvi_infer_vi_log_mass(v, v->n_part, &c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)
     if (!(have[j] > c.log_pi[j] - v->tuning.missed)) sum += w[j];
   return sum;
@@ -70,7 +74,7 @@ static double lacking(atvi_vi *v, atvi_peak *p) {
 static bool is_astray(atvi_vi *v, const atvi_cloud *c) {
   double have[ATVI_VI_TEST], part[ATVI_VI_TEST];
   atvi_idx good = 0, new = 0;
-  log_mass(v, v->n_part - 1, c, ATVI_VI_TEST, part, have);
+  atvi_infer_vi_log_mass(v, v->n_part - 1, c, ATVI_VI_TEST, part, have);
   for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) {
     good += isfinite(c->log_pi[j]);
     new += isfinite(c->log_pi[j]) && !(have[j] > c->log_pi[j] - v->tuning.missed);
@@ -95,53 +99,127 @@ static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool
 
 /* A component that left its peak as it was went over to another mode, which has its own already. It is of no use, and neither is another
  * try. */
-atvi_status atvi_infer_vi_cover(atvi_vi *v) {
-  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++) {
-    atvi_peak *p = &v->modes.mode[k];
-    double before = p->hits > 0 ? lacking(v, p) : 0;
-    bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > v->tuning.lost,
-         astray = false;
-    if (!much && before <= v->tuning.lacking) continue;
-    ATVI_TRY(add_component(v, p, much, &astray));
-    if (!astray && lacking(v, p) <= 0.5 * before) continue;
+static atvi_status cover_peak(atvi_vi *v, atvi_peak *p) {
+  double before = lacking(v, p);
+  bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > v->tuning.lost,
+       astray = false;
+  if (!much && before <= v->tuning.lacking) return ATVI_OK;
+  ATVI_TRY(add_component(v, p, much, &astray));
+  if (!astray && lacking(v, p) <= 0.5 * before) return ATVI_OK;
+  v->n_part--;
+  p->hits = 0;
+  return ATVI_OK;
+}
+
+/* ---- pieces of what is missing ---- */
+
+/* Where points still lack q: left[n]; returns how many. */
+static atvi_idx still_missing(atvi_vi *v, bool *left, double *have, double *part) {
+  const atvi_cloud *c = &v->missing;
+  atvi_idx n = 0;
+  atvi_infer_vi_log_mass(v, v->n_part, c, c->n, part, have);
+  for (atvi_idx j = 0; j < c->n; j++) {
+    left[j] = left[j] && !(have[j] > c->log_pi[j] - v->tuning.missed);
+    n += left[j];
+  }
+  return n;
+}
+
+/* Mean and covariance (its factor) of the points with in[j]; false: they are too few. */
+static bool frame(const atvi_vi *v, const bool *in, double *x, double *chol) {
+  const atvi_cloud *c = &v->missing;
+  atvi_idx d = v->d;
+  double n = 0;
+  memset(x, 0, (size_t)d * sizeof *x);
+  memset(chol, 0, (size_t)(d * d) * sizeof *chol);
+  for (atvi_idx j = 0; j < c->n; j++)
+    for (atvi_idx i = 0; i <= d && in[j]; i++) *(i < d ? &x[i] : &n) += i < d ? c->x[i * c->cap + j] : 1;
+  for (atvi_idx i = 0; i < d; i++) x[i] /= n;
+  for (atvi_idx j = 0; j < c->n; j++)
+    for (atvi_idx i = 0; i < d && in[j]; i++)
+      for (atvi_idx k = 0; k <= i; k++)
+        if (i == k || n > v->tuning.per_dim * (double)d)
+          chol[i * d + k] += (c->x[i * c->cap + j] - x[i]) * (c->x[k * c->cap + j] - x[k]) / n;
+  for (atvi_idx i = 0; i < d * d; i++) chol[i] *= v->tuning.inflate * v->tuning.inflate;
+  return atvi_math_cholesky(d, chol);
+}
+
+/* The piece around the highest point that is left: the nearest points first, and then all that a normal distribution of the
+ * size of those reaches. */
+static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far, atvi_peak *p) {
+  const atvi_cloud *c = &v->missing;
+  atvi_idx d = v->d, first = -1, least = 2 * (d + 1);
+  double *y = v->scratch, sd;
+  for (atvi_idx j = 0; j < c->n; j++)
+    if (left[j] && (first < 0 || c->log_pi[j] > c->log_pi[first])) first = j;
+  p->log_pi = c->log_pi[first];
+  for (atvi_idx j = 0; j < c->n; j++) far[j] = left[j] ? 0 : HUGE_VAL;
+  for (atvi_idx i = 0; i < d; i++) {
+    sd = atvi_math_sd(c->n, c->x + i * c->cap, NULL);
+    for (atvi_idx j = 0; j < c->n; j++)
+      far[j] += sd > 0 ? pow((c->x[i * c->cap + j] - c->x[i * c->cap + first]) / sd, 2) : 0;
+  }
+  double *sorted = v->scratch + d, reach;
+  memcpy(sorted, far, (size_t)c->n * sizeof *sorted);
+  atvi_math_sort(c->n, sorted, NULL, sorted + c->n);
+  reach = sorted[least < c->n ? least : c->n - 1];
+  for (int pass = 0; pass < 4; pass++) {
+    for (atvi_idx j = 0; j < c->n; j++) in[j] = left[j] && far[j] <= reach;
+    if (!frame(v, in, p->x, p->chol)) return false;
+    reach = (double)d + 3 * sqrt(2 * (double)d);
+    for (atvi_idx j = 0; j < c->n; j++) {
+      far[j] = 0;
+      for (atvi_idx i = 0; i < d; i++) {
+        y[i] = c->x[i * c->cap + j] - p->x[i];
+        for (atvi_idx k = 0; k < i; k++) y[i] -= p->chol[i * d + k] * y[k];
+        y[i] /= p->chol[i * d + i];
+        far[j] += y[i] * y[i];
+      }
+    }
+  }
+  return true;
+}
+
+/* A component for the piece p, if draws there find enough that the others miss. Where these have a part of it, it is a tail of theirs, and training would only
+ * take it to them: it stays the normal distribution that it is, as it does where training leads it astray, and counts for what the
+ * others miss. */
+static atvi_status cover_piece(atvi_vi *v, atvi_peak *p) {
+  double before = lacking(v, p), worth = p->log_evidence + log(before);
+  atvi_vi_part *part = &v->part[v->n_part];
+  bool astray = true;
+  if (!(worth > atvi_infer_vi_all_evidence(v) + log(v->tuning.faint))) return ATVI_OK;
+  if (before > v->tuning.apart) {
+    ATVI_TRY(add_component(v, p, false, &astray));
+    if (!astray && lacking(v, p) <= 0.5 * before) return ATVI_OK;
     v->n_part--;
-    p->hits = 0;
+  }
+  if (!atvi_infer_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
+  part->log_evidence = worth;
+  part->drawn = 0;
+  v->n_part++;
+  return ATVI_OK;
+}
+
+static atvi_status cover_pieces(atvi_vi *v) {
+  size_t n = (size_t)v->missing.n, d = (size_t)v->d;
+  double *room = atvi_pool_take(v->pool, 3 * n + d + d * d, sizeof *room);
+  bool *left = atvi_pool_take(v->pool, 2 * n, sizeof *left), *in = left + n;
+  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
+  for (size_t j = 0; j < n; j++) left[j] = true;
+  while (v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v) && still_missing(v, left, room, room + n) > 0) {
+    atvi_peak p = {.x = room + 3 * n, .chol = room + 3 * n + d};
+    if (!next_piece(v, left, in, room + 2 * n, &p)) break;
+    p.log_evidence = least_evidence(v) - v->tuning.doubt; /* a probe will say */
+    ATVI_TRY(cover_piece(v, &p));
+    for (size_t j = 0; j < n; j++) left[j] = left[j] && !in[j];
   }
   return ATVI_OK;
 }
 
-/* The n best of TRIES steps from x[d], by differences of draws, into places at .. of start[d][2 starts]. */
-static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, atvi_idx at, atvi_idx n,
-                       double *start) {
-  atvi_idx n_hop = 2 * (atvi_idx)v->tuning.starts;
-  double *x = v->scratch, *theta = x + v->d * TRIES, value[TRIES];
-  for (atvi_idx i = 0; i < v->d; i++)
-    for (atvi_idx j = 0; j < TRIES; j++) {
-      const double *row = draws->x + i * draws->cap;
-      x[i * TRIES + j] = from[i] + row[j] - row[TRIES + j];
-    }
-  atvi_infer_space_eval(v->space,
-                        &(atvi_space_batch){.B = TRIES, .x = x, .beta = 1, .theta = theta, .log_pi = value});
-  for (atvi_idx k = 0; k < n; k++) {
-    atvi_idx best = 0;
-    for (atvi_idx j = 1; j < TRIES; j++)
-      if (value[j] > value[best] || isnan(value[best])) best = j;
-    for (atvi_idx i = 0; i < v->d; i++) start[i * n_hop + at + k] = x[i * TRIES + best];
-    value[best] = -HUGE_VAL;
-  }
-}
-
-static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
-  atvi_idx n = v->modes.n, at = 0, n_hop = 2 * (atvi_idx)v->tuning.starts;
-  atvi_cloud draws = atvi_infer_vi_glance(v, &v->part[0].at, 2 * TRIES);
-  for (atvi_idx k = 0; k < n; k++) {
-    const double *x = v->modes.mode[k].x;
-    atvi_idx each = n_hop / n + (k < n_hop % n);
-    for (atvi_idx i = 0; i < v->d; i++) start[i * n_hop + at] = x[i];
-    best_steps(v, x, &draws, at + 1, each - 1, start);
-    at += each;
-  }
-  return atvi_infer_modes_find(v->space, opts, v->pool, n_hop, start, &v->modes);
+atvi_status atvi_infer_vi_cover(atvi_vi *v) {
+  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++)
+    if (v->modes.mode[k].hits > 0) ATVI_TRY(cover_peak(v, &v->modes.mode[k]));
+  return v->missing.n > 0 && v->log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
 }
 
 static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
@@ -164,21 +242,32 @@ atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
   return atvi_infer_vi_member_new(v, v->modes.mode[0].x, v->modes.mode[0].chol, m) ? ATVI_OK : ATVI_ENOMEM;
 }
 
+/* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
-  atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = 2 * (atvi_idx)v->tuning.starts;
-  double *start = atvi_pool_take(v->pool, (size_t)(v->d * n_hop), sizeof *start);
+  atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
+  atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
+  v->looked = v->n_part;
+  v->log_missing = -HUGE_VAL;
+  if (!v->wide)
+    ATVI_TRY(
+        atvi_infer_vi_missing(v, &v->missing, &v->log_missing)); /* points do not move in many dimensions */
+  atvi_idx n = known + (v->missing.n > 0 ? half : 0);
+  double *start = atvi_pool_take(v->pool, (size_t)(d * (n + known)), sizeof *start), *first = start + d * n;
   if (!start) return ATVI_ENOMEM;
-  atvi_infer_vi_tell(v, "other modes", 0.75, "%td climbs", n_start);
-  atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
-  atvi_math_sobol_normal(key, 0, v->d, n_start, start);
+  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, known, first);
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx k = 0; k < n; k++) {
+      atvi_idx j = (k - known) * v->missing.n / half;
+      start[i * n + k] = k >= known       ? v->missing.x[i * v->missing.cap + j]
+                         : v->modes.n > 0 ? v->modes.mode[k].x[i]
+                                          : first[i * known + k];
+    }
   atvi_modes_opts opts = atvi_infer_modes_defaults();
   opts.most = ATVI_VI_PARTS;
   opts.late = is_late;
   opts.user = v;
-  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n_start, start, &v->modes));
-  for (int k = 0; k < v->tuning.hops && v->modes.n > 1 && !atvi_infer_vi_over(v); k++)
-    ATVI_TRY(hop(v, &opts, start));
-  if (v->modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, atvi_infer_vi_best_evidence(v) - v->tuning.matters))
+  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  if (v->modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, least_evidence(v)))
     v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;
 }

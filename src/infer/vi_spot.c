@@ -142,7 +142,7 @@ static bool is_unknown(spot *s, const atvi_vi_weights *w) {
 static atvi_status add(spot *s) {
   atvi_vi *v = s->v;
   atvi_idx d = v->d;
-  double wider = v->tuning.edge_wider * v->tuning.edge_wider, all = atvi_infer_vi_all_evidence(v);
+  double wider = v->tuning.inflate * v->tuning.inflate, all = atvi_infer_vi_all_evidence(v);
   atvi_vi_part *part = &v->part[v->n_part];
   for (atvi_idx i = 0; i < d * d; i++) s->cov[i] *= wider / s->seen;
   if (!atvi_math_cholesky(d, s->cov)) return ATVI_OK;

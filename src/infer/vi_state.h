@@ -45,8 +45,12 @@ typedef struct {
   /* Components of q. */
   atvi_vi_part *part;
   atvi_idx n_part;
-  /* What the search found. */
+  /* What the search found: maxima, and points where q lacks the posterior with the log of the integral over such places. */
   atvi_modes modes;
+  atvi_cloud missing;
+  double log_missing;
+  /* Components when it looked. */
+  atvi_idx looked;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
   /* Steps of Adam and temperatures so far. */
@@ -135,6 +139,8 @@ typedef struct {
   double beta;
 } atvi_vi_trained;
 
+/* The next inverse temperature of a ladder on which the points c are at beta. */
+double atvi_infer_vi_next_beta(const atvi_vi *v, const atvi_cloud *c, double beta);
 /* How many draws of one gradient could be used; m stays as it is. */
 atvi_idx atvi_infer_vi_try_gradient(atvi_vi *v, const atvi_member *m);
 /* Up the ladder that chooses itself, to the door of temperature 1. */
@@ -182,18 +188,21 @@ void atvi_infer_vi_slopes(atvi_vi *v, const atvi_cloud *draws);
  * the slope leaves in the copy of a narrow one would be a mode that nothing covers. Returns whether any changed. */
 bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 
-/* ---- components (vi_modes.c, vi_edge.c) ---- */
+/* ---- components (vi_missing.c, vi_modes.c) ---- */
 
 /* Climbs from points spread over the prior; *m is the family's starting point in the frame of the normal approximation at the best mode.
  * *found: there is one. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
-/* Looks for modes. part[0] must know its evidence. Errors: ENOMEM. */
+/* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was
+ * no time. The components must know their evidence. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_evidence);
+/* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. part[n]: scratch. */
+void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
+                            double *out);
+/* Looks for what the components miss. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
-/* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
+/* Trains components for it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
-/* Components where the posterior goes on and the approximation does not, if there are such places. time: how often it was called
- * before. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_infer_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time);
 
 /* A component around the draw of largest weight (vi_spot.c). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w);

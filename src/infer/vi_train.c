@@ -86,7 +86,7 @@ static double cess(const atvi_cloud *c, double step) {
 }
 
 /* The share that counts as enough is of the draws that could be evaluated. */
-static double next_beta(const atvi_vi *v, const atvi_cloud *c, double beta) {
+double atvi_infer_vi_next_beta(const atvi_vi *v, const atvi_cloud *c, double beta) {
   atvi_idx good = 0;
   for (atvi_idx j = 0; j < c->n; j++) good += isfinite(c->log_pi[j]);
   double enough = v->tuning.cess * (double)good / (double)c->n, low = 0, high = 1 - beta;
@@ -168,7 +168,7 @@ atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
   atvi_math_adam_reset(t->adam);
   atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
   for (int rung = 0; rung < ATVI_VI_RUNGS; rung++) {
-    double next = next_beta(v, &draws, beta);
+    double next = atvi_infer_vi_next_beta(v, &draws, beta);
     v->rungs++;
     if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_math_adam_reset(t->adam);

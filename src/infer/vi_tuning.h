@@ -40,27 +40,23 @@
   X(narrow, 0.1, "sd in the frame", "of the draws at which the frame follows")                               \
   X(inflate, 1.15, "sd of the draws", "width of the new frame: too wide is easier to mend than too narrow")  \
   X(per_dim, 6, "draws per dimension", "that a covariance needs; below, variances only")                     \
-  /* other modes (vi_modes.c) */                                                                             \
-  X(starts, 32, "climbs", "from points of the prior: modes found against cost")                              \
-  X(hops, 2, "times", "climbs from around the peaks: summits behind ledges against cost")                    \
-  X(matters, 11, "nats", "below the evidence so far: modes further down are left out")                       \
+  /* what q misses (vi_missing.c, vi_modes.c) */                                                             \
+  X(starts, 32, "climbs", "half of them from where q lacks the posterior: modes against cost")               \
+  X(points, 32, "points", "per dimension, of the population where q lacks the posterior")                    \
+  X(look_cost, 0.4, "of the runs so far", "that it may take: what is found against cost")                    \
+  X(renew, 2, "times", "that a point moves on a rung")                                                       \
+  X(sweeps, 8, "sweeps", "in which that must be done")                                                       \
   X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
   X(missed, 2, "nats", "by which q is too low where it lacks the posterior")                                 \
   X(lacking, 0.5, "of a peak", "that must be missed for a component, and of which it must take half")        \
-  X(lost, 1e-3, "of the posterior", "that is worth a component, be it an edge")                              \
-  /* the edge (vi_edge.c) */                                                                                 \
-  X(side_chains, 16, "chains", "on each side of a coordinate: what is found against cost")                   \
-  X(side_steps, 32, "moves", "of each chain: how far it looks against cost")                                 \
-  X(outer, 0.01, "of the posterior", "is a side")                                                            \
-  X(far, 5, "nats", "above the mean weight: q ends there")                                                   \
-  X(edge_wider, 1.2, "sd of the side", "width of a component there")                                         \
-  X(edge_share, 0.02, "of the posterior", "share of a component there before its draws say better")          \
+  X(apart, 0.9, "of a piece", "that must be missed for it to be trained: less is a tail of others")          \
+  X(faint, 1e-4, "of the posterior", "that is worth a component of a piece: tips are far out")               \
+  X(lost, 1e-3, "of the posterior", "that is worth a component")                                             \
   /* draws and weights (vi.c, vi_weights.c) */                                                               \
   X(first_draws, 256, "draws per block", "that say what draws are worth")                                    \
   X(wild, 4, "mean weights", "above which a weight is wild")                                                 \
   X(blame, 0.1, "of the wild weights", "with which a component is trained further")                          \
-  X(improve_times, 3, "times", "further training where k-hat is above its threshold")                        \
-  X(extend_times, 2, "times", "the edge is looked at")
+  X(improve_times, 3, "times", "further training where k-hat is above its threshold")
 
 typedef struct {
 #define ATVI_VI_FIELD(name, value, unit, what) double name;
@@ -84,7 +80,7 @@ enum {
   ATVI_VI_TEST = 512,       /* draws on which progress of training is judged */
   ATVI_VI_LOOK = 2048,      /* draws on which the outcome of training is judged */
   ATVI_VI_PROBES = 128,     /* points at which a peak is probed */
-  ATVI_VI_PARTS = 16,       /* components, and peaks, at most */
+  ATVI_VI_PARTS = 32,       /* components, and peaks, at most */
   ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
   ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */

@@ -25,6 +25,7 @@
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
 #define SURE 4.0    /* standard errors by which two estimates of the log evidence may differ */
+#define MISSING 0.1 /* of the evidence, found where q has next to nothing: by chance hardly ever */
 #define ROUNDED 0.1 /* nats that are never worth a word: what standard errors leave out */
 #define PEAK_MORE                                                                                            \
   7.0 /* nats by which Laplace's method may be too high for one maximum: a factor of a thousand */
@@ -249,7 +250,7 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   }
 }
 
-static void weigh(atvi_vi *v, atvi_vi_weights *w) {
+static void weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   const atvi_cloud *c = &w->c;
   double sum = 0, n = 0, tried = 0;
   mix(v, w);
@@ -263,7 +264,8 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w) {
     sum += e;
     n++;
   }
-  w->elbo = sum / n + log(n / tried); /* that of q given success */
+  /* That of q given success. Components that are not trained lower it: the one before is then the better bound. */
+  w->elbo = fmax(elbo_before, sum / n + log(n / tried));
   w->psis = atvi_math_psis(c->n, w->log_w, w->w, w->work);
   double top = -HUGE_VAL;
   for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, w->log_w[j]);
@@ -317,7 +319,7 @@ atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   w->all = all;
   if (lacking == 0 && valid == before) return ATVI_OK;
   drop_stale(v, w);
-  weigh(v, w);
+  weigh(v, w, before > 0 ? w->elbo : -HUGE_VAL);
   return ATVI_OK;
 }
 
@@ -410,6 +412,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   for (atvi_idx k = 0; k < v->modes.n; k++)
     if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ABOVE)
       peak = fmax(peak, v->modes.mode[k].log_evidence);
+  if (v->looked == v->n_part && v->log_missing > z + log(MISSING))
+    return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+                          "The log evidence is %.2f, but points annealed from the prior find %.0f %% as much "
+                          "where the draws are not: part of the "
+                          "posterior may be missed.",
+                          z, fmin(999, 100 * exp(v->log_missing - z)));
   if (m->elbo > z + SURE * se + ROUNDED)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,

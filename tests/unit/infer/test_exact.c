@@ -160,9 +160,11 @@ static void truncated_run(void) {
 
 /* ---- a poor approximation ---- */
 
-/* One layer without a spline to speak of cannot follow a funnel. */
+/* One layer without a spline to speak of cannot follow a funnel. Components for what it misses would make it a good one. */
 static atvi_vi_opts poor(void) {
   atvi_vi_opts o = atvi_infer_vi_defaults();
+  o.seek_modes = false;
+  o.tune = ATVI_TUNE_OFF;
   o.shape = (atvi_flow_shape){.d = 7, .layers = 1, .bins = 1, .hidden = 1, .box = 4, .seed = 1};
   return o;
 }

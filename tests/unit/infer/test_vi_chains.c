@@ -61,7 +61,7 @@ static fitted untrained(uint64_t seed, int threads) {
   toy t = {.lik = gumbel, .no_prior = true};
   toy_set(&t, 12, -HUGE_VAL, HUGE_VAL);
   atvi_vi_tuning tuning = atvi_infer_vi_tuning_defaults();
-  tuning.halvings = 0, tuning.gain = 1e6, tuning.improve_times = 0, tuning.extend_times = 0;
+  tuning.halvings = 0, tuning.gain = 1e6, tuning.improve_times = 0;
   atvi_vi_opts o = atvi_infer_vi_defaults();
   o.seed = seed;
   o.tune = ATVI_TUNE_OFF;

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "vi_world.h"
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+enum { D = 3 };
+
+/* Two normals of width 0.5, with a tenth and nine tenths of the mass; the prior is N(0, 10) in every coordinate. */
+#define SHARE 0.1
+#define SD 0.5
+static double two(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)o;
+  double l[2], top, sum;
+  for (int k = 0; k < 2; k++) {
+    l[k] = log(k ? SHARE : 1 - SHARE);
+    for (atvi_idx j = 0; j < t->target.d; j++)
+      l[k] -= 0.5 * pow((x[j] - (k ? 6 : -2)) / SD, 2) + 0.5 * log(2 * PI * SD * SD);
+  }
+  top = fmax(l[0], l[1]);
+  sum = exp(l[0] - top) + exp(l[1] - top);
+  for (int k = 0; k < 2; k++)
+    for (atvi_idx j = 0; j < t->target.d; j++)
+      g[j] -= exp(l[k] - top) / sum * (x[j] - (k ? 6 : -2)) / (SD * SD);
+  return top + log(sum);
+}
+
+/* log of what mode k of the likelihood makes of the prior. */
+static double log_mass(int k) {
+  double var = SD * SD + 100, at = k ? 6 : -2;
+  return log(k ? SHARE : 1 - SHARE) - D * 0.5 * (log(2 * PI * var) + at * at / var);
+}
+
+/* The normal of mode k, exactly. */
+static void place(inside *w, int k, atvi_member *m) {
+  double shift[D], chol[D * D] = {0}, var = 1 / (1 / (SD * SD) + 0.01);
+  for (int i = 0; i < D; i++) {
+    const atvi_map *map = &w->v.space->map[i];
+    shift[i] = ((k ? 6 : -2) * var / (SD * SD) - map->loc) / map->scale;
+    chol[i * D + i] = sqrt(var) / map->scale;
+  }
+  CHECK(atvi_infer_vi_member_new(&w->v, shift, chol, m));
+}
+
+/* A run whose first component that is. */
+static inside *with_mode(const toy *t, int k, uint64_t seed, int threads) {
+  atvi_vi_opts o = atvi_infer_vi_defaults();
+  o.seed = seed;
+  inside *w = inside_new(t, &o, threads);
+  place(w, k, w->m);
+  w->v.part[0].log_evidence = log_mass(k);
+  return w;
+}
+
+/* The integral over what q lacks is the mass of the other mode, and the points are there. */
+static void the_other_mode_is_measured(void) {
+  for (int k = 0; k < 2; k++) {
+    double mean = 0;
+    int seeds = SEEDS_OF(8);
+    for (int seed = 1; seed <= seeds; seed++) {
+      toy t = {.lik = two};
+      toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
+      inside *w = with_mode(&t, k, (uint64_t)seed, 2);
+      const atvi_cloud *c = &w->v.missing;
+      CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &w->v.log_missing));
+      CHECK(c->n >= 64 && c->n == c->cap);
+      mean += exp(w->v.log_missing - log_mass(!k)) / seeds;
+      CHECK_ABS(w->v.log_missing, log_mass(!k), 2); /* some 64 points: two standard errors or so */
+      double there = 0;
+      for (atvi_idx j = 0; j < c->n; j++) {
+        double x = w->v.space->map[0].loc + w->v.space->map[0].scale * c->x[j];
+        there += fabs(x - (k ? -2 : 6)) < 4 * SD;
+      }
+      CHECK_MSG(there > 0.9 * (double)c->n, "seed %d: %g of %td", seed, there, c->n);
+      inside_free(w);
+    }
+    if (seeds > 1) CHECK_MSG(mean > 0.4 && mean < 2.5, "mean %.3f", mean);
+  }
+}
+
+/* Both components are there: next to nothing is missing. */
+static void nothing_is_missing(void) {
+  toy t = {.lik = two};
+  toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
+  inside *w = with_mode(&t, 1, 1, 2);
+  atvi_vi_part *second = &w->v.part[w->v.n_part++];
+  *second = w->v.part[0];
+  place(w, 0, &second->at);
+  second->log_evidence = log_mass(0);
+  CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &w->v.log_missing));
+  CHECK(w->v.log_missing < log_mass(0) - 7);
+  inside_free(w);
+}
+
+static void threads_do_not_matter(void) {
+  double log_missing[2], x[2][16];
+  for (int k = 0; k < 2; k++) {
+    toy t = {.lik = two};
+    toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
+    inside *w = with_mode(&t, 0, 5, 1 + 2 * k);
+    CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &log_missing[k]));
+    CHECK(w->v.missing.n >= 16);
+    memcpy(x[k], w->v.missing.x, sizeof x[k]);
+    inside_free(w);
+  }
+  CHECK(log_missing[0] == log_missing[1] && memcmp(x[0], x[1], sizeof x[0]) == 0);
+}
+
+/* Twenty-five modes on a grid: more than climbs from the prior meet. */
+static double grid(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)t, (void)o;
+  double sum = -log(25 * 2 * PI * 0.01);
+  for (int j = 0; j < 2; j++) {
+    double e = x[j] - 2 * fmin(fmax(floor(x[j] / 2 + 0.5), -2), 2);
+    sum -= 0.5 * e * e / 0.01;
+    g[j] = -e / 0.01;
+  }
+  return sum;
+}
+
+static void many_modes_are_found(void) {
+  for (uint64_t seed = 1; seed <= SEEDS_OF(3); seed++) {
+    toy t = {.lik = grid};
+    atvi_vi_opts o = atvi_infer_vi_defaults();
+    o.seed = seed;
+    toy_set(&t, 2, -6, 6);
+    fitted f = fit_on(&t, &o, 2);
+    check_draws(f.d);
+    CHECK_ABS(f.d->made->log_evidence, -2 * log(12.0), 0.01);
+    for (int k = -2; k <= 2; k++) CHECK_ABS(fit_share(f.d, 0, 2 * k - 1, 2 * k + 1, NULL), 0.2, 0.01);
+    fitted_free(f);
+  }
+}
+
+TESTS({"mode", the_other_mode_is_measured}, {"nothing", nothing_is_missing},
+      {"threads", threads_do_not_matter}, {"many", many_modes_are_found})
