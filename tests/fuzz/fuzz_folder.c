@@ -40,7 +40,7 @@ static void read_fit(atvi_ctx *ctx, atvi_pool *pool) {
 }
 
 static void read_scores(atvi_ctx *ctx, atvi_pool *pool) {
-  atvi_compared of = {.method = "ram", .state = "done", .dir = place_dir};
+  atvi_compared of = {.method = "ram", .state = ATVI_COMPARED_DONE, .dir = place_dir};
   atvi_comparison c = {.model = "m", .n = 1, .of = &of};
   const char *text;
   if (atvi_app_compare_read(ctx, pool, NULL, &c) == ATVI_OK)
