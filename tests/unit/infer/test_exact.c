@@ -467,18 +467,19 @@ static void more_can_be_asked_for(void) {
 }
 
 typedef struct {
-  bool sampling;
-  int left;
+  bool sampling, judged; /* it has begun; it has come to a checkpoint */
+  bool late;             /* stop after a checkpoint */
 } stopper;
 
 static void watch(void *user, const atvi_progress *p) {
   stopper *s = user;
   s->sampling = s->sampling || strcmp(p->phase, "exact sampler") == 0;
+  s->judged = s->judged || (s->sampling && !isnan(p->ess));
 }
 
 static bool stop_there(void *user) {
-  stopper *s = user;
-  return s->sampling && --s->left < 0;
+  const stopper *s = user;
+  return s->late ? s->judged : s->sampling;
 }
 
 /* In the warm-up, and after it. */
@@ -491,7 +492,7 @@ static void stopping_is_heard(void) {
     o.ess = 90000; /* long enough to be stopped */
     fitted f = {.ctx = test_ctx()};
     atvi_evaluator *ev;
-    stopper s = {.left = k ? 55 : 5};
+    stopper s = {.late = k};
     atvi_ctx_set_threads(f.ctx, 2);
     atvi_ctx_set_progress(f.ctx, watch, &s);
     atvi_ctx_set_stop(f.ctx, stop_there, &s);
