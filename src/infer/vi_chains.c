@@ -166,6 +166,11 @@ static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
 }
 
 static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
+  made->log_evidence = made->log_evidence_se = NAN;
+  if (atvi_infer_vi_hopeless(t->w)) { /* its draws are nowhere near, and their densities may be anything */
+    made->elbo = NAN;
+    return ATVI_OK;
+  }
   atvi_idx n = atvi_infer_chains_kept(c).n;
   double *log_p = reals(t, c->live * n);
   atvi_bridge_draws b = {.m = c->live, .n = n, .log_p = log_p, .n_q = t->w->c.n, .log_q = t->w->log_w};

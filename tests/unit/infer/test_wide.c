@@ -104,4 +104,21 @@ static void threads_do_not_matter(void) {
   fitted_free(b);
 }
 
-TESTS({"normals", normals}, {"hierarchy", hierarchy}, {"threads", threads_do_not_matter})
+/* A prior over hundreds of powers of ten, from which training does not find the posterior. Chains do, but what they have in common with
+ * the approximation says nothing about the evidence. */
+static void no_evidence_from_a_hopeless_approximation(void) {
+  test_file("y.csv", "y\n10.1\n12.9\n9.2\n15.8\n11.4\n8.3\n13.6\n12.2\n");
+  for (uint64_t seed = 5; seed <= 7; seed++) {
+    fitted f = fit_text("param mu ~ normal(0, 100)\nparam v ~ invgamma(0.001, 0.001)\n"
+                        "data \"y.csv\"\nobserve y ~ normal(mu, sqrt(v))\n",
+                        seed, 2);
+    const atvi_made *m = f.d->made;
+    CHECK_MSG(isnan(m->log_evidence) || fabs(m->log_evidence) < 100, "seed %d: log evidence %g", (int)seed,
+              m->log_evidence);
+    CHECK_MSG(isnan(m->elbo) || m->elbo < 100, "seed %d: ELBO %g", (int)seed, m->elbo);
+    fitted_free(f);
+  }
+}
+
+TESTS({"normals", normals}, {"hierarchy", hierarchy}, {"threads", threads_do_not_matter},
+      {"hopeless", no_evidence_from_a_hopeless_approximation})
