@@ -16,19 +16,19 @@ static void *take(const atvi_model *m, atvi_idx n, size_t size) {
 
 /* ---- the description of the whole ---- */
 
-/* Calls fn for what stands outside, then for every unit. */
+/* Part i of the whole: what stands outside is the first, then come the units, block after block. */
 typedef struct {
   const atvi_lang_block *block; /* NULL: outside */
   const atvi_lang_unit *unit;
   atvi_lang *lang;
 } piece;
 
-static piece piece_at(const atvi_lang *top, atvi_lang *outside, atvi_idx i) {
+static piece piece_at(atvi_lang *outside, atvi_idx i) {
   if (i == 0) return (piece){NULL, NULL, outside};
   i--;
-  for (atvi_idx b = 0;; i -= top->block[b++].n_unit)
-    if (i < top->block[b].n_unit)
-      return (piece){&top->block[b], &top->block[b].unit[i], top->block[b].unit[i].lang};
+  for (atvi_idx b = 0;; i -= outside->block[b++].n_unit)
+    if (i < outside->block[b].n_unit)
+      return (piece){&outside->block[b], &outside->block[b].unit[i], outside->block[b].unit[i].lang};
 }
 
 static const char *with_label(const atvi_model *m, const char *name, const piece *p) {
@@ -44,7 +44,7 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
   if (!all) return ATVI_ENOMEM;
   *all = *outside;
   for (atvi_idx i = 0; i < n_part; i++) {
-    piece p = piece_at(outside, outside, i);
+    piece p = piece_at(outside, i);
     n_data += p.lang->n_data;
     n_observe += p.lang->n_observe;
   }
@@ -57,7 +57,7 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
   atvi_idx n_file = 0, in_block = 0; /* data statements before the present block, and in it */
   const atvi_lang_block *block = NULL;
   for (atvi_idx i = 0; i < n_part; i++) {
-    piece p = piece_at(outside, outside, i);
+    piece p = piece_at(outside, i);
     const atvi_lang *from = p.lang;
     if (p.block != block) block = p.block, n_file += in_block;
     in_block = from->n_data;
@@ -93,7 +93,7 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
 static void give_back(const atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
   atvi_idx k = 0, o = 0;
   for (atvi_idx i = 0; i < n_part; i++) {
-    atvi_lang *lang = piece_at(outside, outside, i).lang;
+    atvi_lang *lang = piece_at(outside, i).lang;
     for (atvi_idx j = 0; j < lang->n_data; j++) lang->data[j].value = m->lang->data[k++].value;
     for (atvi_idx j = 0; j < lang->n_observe; j++, o++) {
       lang->observe[j].n_missing = m->lang->observe[o].n_missing;
@@ -273,7 +273,7 @@ static atvi_status build_parts(atvi_model *m, atvi_lang *outside, const atvi_mod
 
 /* ---- the target of the whole ---- */
 
-static atvi_status lay_out_series(atvi_model *m, const atvi_lang *outside) {
+static atvi_status lay_out_series(atvi_model *m, atvi_lang *outside) {
   static const atvi_series_kind order[] = {ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE};
   atvi_target *t = &m->target;
   atvi_idx n = 0;
@@ -287,7 +287,7 @@ static atvi_status lay_out_series(atvi_model *m, const atvi_lang *outside) {
   for (size_t k = 0; k < sizeof order / sizeof *order; k++)
     for (atvi_idx i = 0, data = 0; i < m->n_part; data += m->part[i++].m->lang->n_data) {
       const atvi_target *of = &m->part[i].m->target;
-      piece p = piece_at(outside, (atvi_lang *)outside, i);
+      piece p = piece_at(outside, i);
       if (k == 0) m->part[i].obs_at = t->n_obs, t->n_obs += of->n_obs;
       for (atvi_idx s = 0; s < of->n_series; s++) {
         if (of->series[s].kind != order[k]) continue;
@@ -304,7 +304,7 @@ static atvi_status lay_out_series(atvi_model *m, const atvi_lang *outside) {
   return ATVI_OK;
 }
 
-static atvi_status lay_out_derived(atvi_model *m, const atvi_lang *outside) {
+static atvi_status lay_out_derived(atvi_model *m, atvi_lang *outside) {
   atvi_target *t = &m->target;
   const char **name = take(m, m->lang->n_derived, sizeof *name);
   if (!name) return ATVI_ENOMEM;
@@ -316,7 +316,7 @@ static atvi_status lay_out_derived(atvi_model *m, const atvi_lang *outside) {
     }
     for (atvi_idx k = 0; k < lang->n_derived; k++)
       for (atvi_idx i = first; i < last; i++) {
-        piece p = piece_at(outside, (atvi_lang *)outside, i);
+        piece p = piece_at(outside, i);
         m->part[i].derived_at[k] = t->n_derived;
         name[t->n_derived++] = with_label(m, lang->derived[k].name, &p);
       }
@@ -352,11 +352,11 @@ static atvi_status lay_out_priors(atvi_model *m) {
   return ATVI_OK;
 }
 
-static atvi_status describe_units(atvi_model *m, const atvi_lang *outside) {
+static atvi_status describe_units(atvi_model *m, atvi_lang *outside) {
   atvi_unit *unit = take(m, m->n_part, sizeof *unit);
   if (!unit) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < m->n_part; i++) {
-    piece p = piece_at(outside, (atvi_lang *)outside, i);
+    piece p = piece_at(outside, i);
     unit[i] = (atvi_unit){.name = p.unit ? p.unit->label : "",
                           .n_on = m->part[i].m->target.d,
                           .on = m->part[i].param,
@@ -367,7 +367,7 @@ static atvi_status describe_units(atvi_model *m, const atvi_lang *outside) {
   return ATVI_OK;
 }
 
-static atvi_status describe(atvi_model *m, const atvi_lang *outside) {
+static atvi_status describe(atvi_model *m, atvi_lang *outside) {
   atvi_target *t = &m->target;
   atvi_param *param = take(m, outside->n_all, sizeof *param);
   if (!param) return ATVI_ENOMEM;

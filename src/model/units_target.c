@@ -223,18 +223,47 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
 
 /* ---- priors ---- */
 
-static void complete(const atvi_model *m, units_work *w, uint64_t seed, atvi_idx first, atvi_idx B,
-                     double *theta) {
-  for (atvi_idx at = 0; at < B; at += L) {
-    int b = B - at < L ? (int)(B - at) : L;
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
-      load(p, w, B, theta, at, b);
-      atvi_model_prior_complete(p->m, w->of[p->block], seed, first + at, p->param, b, w->theta);
-      for (atvi_idx i = p->n_outer; i < p->m->target.d; i++)
-        memcpy(theta + p->param[i] * B + at, w->theta + i * b, (size_t)b * sizeof *theta);
+/* Points of the whole, and what is made of them. */
+typedef struct {
+  const atvi_model *m;
+  units_work *w;
+  atvi_idx B;
+  const double *theta;
+  double *out;
+  /* Of random numbers: seed, and the number of the first point. */
+  uint64_t seed;
+  atvi_idx first;
+} points;
+
+/* Part u at points at .. at+b-1, which are in w->theta. */
+typedef void part_do(const points *x, atvi_idx u, atvi_idx at, int b);
+
+/* Groups of points, and parts of each in their order. */
+static void each_part(const points *x, part_do *fn) {
+  for (atvi_idx at = 0; at < x->B; at += L) {
+    int b = x->B - at < L ? (int)(x->B - at) : L;
+    for (atvi_idx u = 0; u < x->m->n_part; u++) {
+      load(&x->m->part[u], x->w, x->B, x->theta, at, b);
+      fn(x, u, at, b);
     }
   }
+}
+
+/* Row `from` of b numbers to row `to` of the whole. */
+static void put_row(const points *x, atvi_idx at, int b, const double *from, atvi_idx to) {
+  memcpy(x->out + to * x->B + at, from, (size_t)b * sizeof *from);
+}
+
+/* theta is out. */
+static void complete_part(const points *x, atvi_idx u, atvi_idx at, int b) {
+  const atvi_model_part *p = &x->m->part[u];
+  atvi_model_prior_complete(p->m, x->w->of[p->block], x->seed, x->first + at, p->param, b, x->w->theta);
+  for (atvi_idx i = p->n_outer; i < p->m->target.d; i++) put_row(x, at, b, x->w->theta + i * b, p->param[i]);
+}
+
+static void complete(const atvi_model *m, units_work *w, uint64_t seed, atvi_idx first, atvi_idx B,
+                     double *theta) {
+  each_part(&(points){m, w, B, theta, theta, seed, first}, complete_part);
 }
 
 static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
@@ -302,72 +331,60 @@ static void prior_place_vjp(const void *self, void *work, atvi_idx B, const doub
 
 /* ---- numbers of parts that go to places of their own ---- */
 
+static void derived_part(const points *x, atvi_idx u, atvi_idx at, int b) {
+  const atvi_model_part *p = &x->m->part[u];
+  if (p->m->target.n_derived == 0) return;
+  atvi_model_derived(p->m, x->w->of[p->block], b, x->w->theta, x->w->value);
+  for (atvi_idx k = 0; k < p->m->target.n_derived; k++)
+    put_row(x, at, b, x->w->value + k * b, p->derived_at[k]);
+}
+
 static void derived(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
-  const atvi_model *m = self;
-  units_work *w = work;
-  for (atvi_idx at = 0; at < B; at += L) {
-    int b = B - at < L ? (int)(B - at) : L;
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
-      if (p->m->target.n_derived == 0) continue;
-      load(p, w, B, theta, at, b);
-      atvi_model_derived(p->m, w->of[p->block], b, w->theta, w->value);
-      for (atvi_idx k = 0; k < p->m->target.n_derived; k++)
-        memcpy(out + p->derived_at[k] * B + at, w->value + k * b, (size_t)b * sizeof *out);
-    }
-  }
+  each_part(&(points){self, work, B, theta, out, 0, 0}, derived_part);
+}
+
+static void put_observations(const points *x, atvi_idx u, atvi_idx at, int b) {
+  const atvi_model_part *p = &x->m->part[u];
+  for (atvi_idx k = 0; k < p->m->target.n_obs; k++) put_row(x, at, b, x->w->value + k * b, p->obs_at + k);
+}
+
+static void pointwise_part(const points *x, atvi_idx u, atvi_idx at, int b) {
+  const atvi_model_part *p = &x->m->part[u];
+  if (p->m->target.n_obs == 0) return;
+  atvi_model_pointwise(p->m, x->w->of[p->block], b, x->w->theta, x->w->value);
+  put_observations(x, u, at, b);
 }
 
 static void pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
-  const atvi_model *m = self;
-  units_work *w = work;
-  for (atvi_idx at = 0; at < B; at += L) {
-    int b = B - at < L ? (int)(B - at) : L;
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
-      if (p->m->target.n_obs == 0) continue;
-      load(p, w, B, theta, at, b);
-      atvi_model_pointwise(p->m, w->of[p->block], b, w->theta, w->value);
-      for (atvi_idx k = 0; k < p->m->target.n_obs; k++)
-        memcpy(out + (p->obs_at + k) * B + at, w->value + k * b, (size_t)b * sizeof *out);
-    }
-  }
+  each_part(&(points){self, work, B, theta, out, 0, 0}, pointwise_part);
+}
+
+static void predict_part(const points *x, atvi_idx u, atvi_idx at, int b) {
+  const atvi_model_part *p = &x->m->part[u];
+  const atvi_target *t = &p->m->target;
+  if (t->n_out == 0) return;
+  atvi_model_predict(p->m, x->w->of[p->block], b, x->w->theta, x->w->value);
+  for (atvi_idx s = 0, k = 0; s < t->n_series; s++)
+    for (atvi_idx i = 0; i < t->series[s].n; i++, k++)
+      put_row(x, at, b, x->w->value + k * b, p->series_at[s] + i);
 }
 
 static void predict(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
-  const atvi_model *m = self;
-  units_work *w = work;
-  for (atvi_idx at = 0; at < B; at += L) {
-    int b = B - at < L ? (int)(B - at) : L;
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
-      const atvi_target *t = &p->m->target;
-      if (t->n_out == 0) continue;
-      load(p, w, B, theta, at, b);
-      atvi_model_predict(p->m, w->of[p->block], b, w->theta, w->value);
-      for (atvi_idx s = 0, k = 0; s < t->n_series; s++)
-        for (atvi_idx i = 0; i < t->series[s].n; i++, k++)
-          memcpy(out + (p->series_at[s] + i) * B + at, w->value + k * b, (size_t)b * sizeof *out);
-    }
-  }
+  each_part(&(points){self, work, B, theta, out, 0, 0}, predict_part);
+}
+
+static void simulate_part(const points *x, atvi_idx u, atvi_idx at, int b) {
+  const atvi_model_part *p = &x->m->part[u];
+  if (p->m->target.n_obs == 0) return;
+  atvi_rng rng = atvi_math_rng_at(x->seed, ATVI_STREAM_UNIT, (uint32_t)u, 0);
+  uint64_t own = u == 0 ? x->seed : atvi_math_rng_bits(&rng);
+  atvi_model_simulate(p->m, x->w->of[p->block], own, x->first + at, b, x->w->theta, x->w->value);
+  put_observations(x, u, at, b);
 }
 
 static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                      const double *theta, double *out) {
-  const atvi_model *m = self;
-  units_work *w = work;
-  for (atvi_idx u = 0; u < m->n_part; u++) {
-    const atvi_model_part *p = &m->part[u];
-    atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_UNIT, (uint32_t)u, 0);
-    uint64_t own = u == 0 ? seed : atvi_math_rng_bits(&rng);
-    for (atvi_idx at = 0; p->m->target.n_obs > 0 && at < B; at += L) {
-      int b = B - at < L ? (int)(B - at) : L;
-      load(p, w, B, theta, at, b);
-      atvi_model_simulate(p->m, w->of[p->block], own, first + at, b, w->theta, w->value);
-      for (atvi_idx k = 0; k < p->m->target.n_obs; k++)
-        memcpy(out + (p->obs_at + k) * B + at, w->value + k * b, (size_t)b * sizeof *out);
-    }
-  }
+  each_part(&(points){self, work, B, theta, out, seed, first}, simulate_part);
 }
 
 const atvi_target_ops atvi_model_units_ops = {
