@@ -254,6 +254,51 @@ static void places_of_priors(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Two hundred units: one set of programs, and the density of each by itself. */
+static void many_units_share_programs(void) {
+  enum { N = 200 };
+  static char subjects[N * 16 + 32], doses[N * 24 + 32], conc[N * 48 + 32];
+  char *a = subjects + sprintf(subjects, "subject,weight\n");
+  char *b = doses + sprintf(doses, "subject,time,amount\n");
+  char *c = conc + sprintf(conc, "subject,hour,conc\n");
+  for (int k = 0; k < N; k++) {
+    a += sprintf(a, "u%03d,%d\n", k, 50 + k % 40);
+    b += sprintf(b, "u%03d,%d,%d\n", k, k % 3, 80 + k % 50);
+    c += sprintf(c, "u%03d,%d,%g\nu%03d,%d,%g\n", k, 4 + k % 5, 2 + 0.01 * k, k, 12, 0.5 + 0.002 * k);
+  }
+  test_file("subjects.csv", subjects);
+  test_file("doses.csv", doses);
+  test_file("conc.csv", conc);
+  atvi_ctx *ctx = test_ctx();
+  atvi_model *m = test_load(ctx, test_file("units.atvi", UNITS), false);
+  const atvi_target *t = atvi_model_target(m);
+  CHECK_INT(t->n_unit, N + 1);
+  CHECK_INT(t->d, 4 + 2 * N);
+  for (int k = 1; k <= N; k++) CHECK(m->part[k].m->hot == m->part[1].m->hot && m->part[1].m->hot);
+  static double theta[4 + 2 * N], gp[4 + 2 * N], gl[4 + 2 * N];
+  double lp, ll, sum = 0;
+  atvi_outcome outcome;
+  void *work;
+  for (int i = 0; i < 4; i++) theta[i] = THETA[i];
+  for (int k = 0; k < N; k++) theta[4 + k] = 2 + 0.01 * k, theta[4 + N + k] = 0.3 + 0.005 * k;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->eval(t->self, work, &(atvi_batch){1, theta, &lp, &ll, gp, gl, &outcome});
+  CHECK_INT(outcome, ATVI_RUN_OK);
+  for (int k = 0; k < N; k++) { /* A is a sum of two exponentials of one rate */
+    double CL = theta[4 + k], base = theta[4 + N + k], V = theta[1], s = theta[3];
+    for (int r = 0; r < 2; r++) {
+      double hour = r ? 12 : 4 + k % 5, y = r ? 0.5 + 0.002 * k : 2 + 0.01 * k;
+      double A = base * exp(-CL / V * hour) + (80 + k % 50) * exp(-CL / V * (hour - k % 3));
+      double z = (log(y) - log(A / V + 0.01 * base)) / s;
+      sum -= 0.5 * z * z + log(s * y) + 0.91893853320467274;
+    }
+  }
+  CHECK_REL(ll, sum, 1e-8);
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
 static void every_allocation_may_fail(void) {
   write_files();
   const char *path = test_file("units.atvi", UNITS);
@@ -280,4 +325,5 @@ TESTS({"names_are_those_of_units", names_are_those_of_units},
       {"units_sum_to_the_whole", units_sum_to_the_whole}, {"threads_do_not_matter", threads_do_not_matter},
       {"predictions_and_terms_agree", predictions_and_terms_agree},
       {"prior_draws_follow_the_outside", prior_draws_follow_the_outside},
-      {"places_of_priors", places_of_priors}, {"every_allocation_may_fail", every_allocation_may_fail})
+      {"places_of_priors", places_of_priors}, {"many_units_share_programs", many_units_share_programs},
+      {"every_allocation_may_fail", every_allocation_may_fail})
