@@ -26,9 +26,9 @@ atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
   atvi_idx n = atvi_app_files(lang);
   for (atvi_idx f = 0; n > 1 && f < n; f++) {
-    const atvi_lang_data *d = &lang->data[first_of(lang, f)];
-    bool named = strlen(d->name) > (d->unit ? strlen(l->model->target.unit[d->unit].name) : 0);
-    if (observes(lang, f) && !named)
+    atvi_idx first = first_of(lang, f);
+    const atvi_lang_data *d = &lang->data[first];
+    if (observes(lang, f) && !*atvi_app_set_name(l->model->pool, l->model, first))
       return ATVI_FAIL(ctx, ATVI_EMODEL,
                        "%s: error: the model has %td data files, and %s has no name, so simulated data "
                        "cannot replace it\nhint: give every data set a name, for example: data first \"%s\"",
