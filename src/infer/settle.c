@@ -7,10 +7,14 @@
  * integrating over theta ~ N(mu, tau), which the data know to 1 / k, leaves mu known to 1 / k + tau^2, and that is the
  * curvature in these coordinates.
  *
+ * Of kin (kin.h) the whole matrix is measured. Those that follow each other are rotated by its eigenvectors; others only where it is
+ * not about diagonal, so that they can send messages.
+ *
  * The curvature of the own prior is that of pi at beta = 0 and k = 0, where coordinates are independent: one difference measures
  * them all. With what was measured, the climb goes on from the maximum in better coordinates, and all is measured again. */
 #include "infer/modes.h"
 #include "infer/space.h"
+#include "math/linalg.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +26,7 @@ enum {
 #define STEP_FIRST 0.01 /* of the differences, in z: nothing is known of the posterior's width yet */
 #define STEP 0.1        /* of the differences after: the width is about 1 */
 #define LEAST 1e-3      /* k s^2 below which the data say nothing */
+#define TURN 0.1        /* correlation of two kin, given the others, above which all are rotated */
 
 typedef struct {
   atvi_space *s;
@@ -32,6 +37,10 @@ typedef struct {
   double *own_slope, *own_curve; /* [d] of the priors, in u */
   double *slope, *curve;         /* [d] of log pi, in x */
   atvi_space_link *kept;         /* [d] */
+  atvi_idx *column;              /* [d] where the differences of a parameter are in the batch */
+  double *matrix[2], *vector[3]; /* [n][n], [n] of the largest kin */
+  double **turn;                 /* [kin] rotations put aside */
+  bool *alone;                   /* [kin] whose members are settled each by itself */
 } pilot;
 
 static bool make(pilot *p, atvi_pool *pool, atvi_idx n) {
@@ -41,6 +50,14 @@ static bool make(pilot *p, atvi_pool *pool, atvi_idx n) {
   for (size_t k = 0; k < sizeof row / sizeof *row; k++)
     *row[k] = atvi_pool_take(pool, (size_t)p->d, sizeof(double));
   p->kept = atvi_pool_take(pool, (size_t)p->d, sizeof *p->kept);
+  p->column = atvi_pool_take(pool, (size_t)p->d, sizeof *p->column);
+  p->turn = atvi_pool_take(pool, (size_t)p->s->n_kin + 1, sizeof *p->turn);
+  p->alone = atvi_pool_take(pool, (size_t)p->s->n_kin + 1, sizeof *p->alone);
+  size_t most = 1;
+  for (atvi_idx k = 0; k < p->s->n_kin; k++)
+    if ((size_t)p->s->kin[k].n > most) most = (size_t)p->s->kin[k].n;
+  for (int k = 0; k < 2; k++) p->matrix[k] = atvi_pool_take(pool, most * most, sizeof(double));
+  for (int k = 0; k < 3; k++) p->vector[k] = atvi_pool_take(pool, most, sizeof(double));
   return atvi_infer_climb_batch_new(p->s, pool, cap, &p->batch) == ATVI_OK && !atvi_pool_failed(pool);
 }
 
@@ -75,6 +92,7 @@ static void own_priors(pilot *p) {
   atvi_climb_batch *b = &p->batch;
   memcpy(p->kept, s->link, (size_t)p->d * sizeof *p->kept);
   for (atvi_idx i = 0; i < p->d; i++) s->link[i].k = s->link[i].r = 0;
+  for (atvi_idx k = 0; k < s->n_kin; k++) p->turn[k] = s->kin[k].turn, s->kin[k].turn = NULL;
   locate(p);
   atvi_infer_space_inv(s, 1, p->theta, p->x);
   b->B = 2;
@@ -92,34 +110,42 @@ static void own_priors(pilot *p) {
     p->own_curve[i] = (good ? (low - high) * s->map[i].scale / (2 * STEP_FIRST) : 1) / (by * by);
   }
   memcpy(s->link, p->kept, (size_t)p->d * sizeof *p->kept);
+  for (atvi_idx k = 0; k < s->n_kin; k++) s->kin[k].turn = p->turn[k];
 }
 
-/* Slope and curvature of log pi in each x of that level; NaN where it cannot be evaluated. */
-static void differences(pilot *p, int level, double step) {
+/* Measured at once: all of one level and depth. */
+static bool is_due(const pilot *p, atvi_idx i, int level, int depth) {
+  return may_settle(p, i) && p->s->link[i].level == level && p->s->link[i].depth == depth;
+}
+
+/* Slope and curvature of log pi in each x of that level and depth; NaN where it cannot be evaluated. False: there are none. */
+static bool differences(pilot *p, int level, int depth, double step) {
   const atvi_space *s = p->s;
   atvi_climb_batch *b = &p->batch;
   atvi_idx n = 0;
-  for (atvi_idx i = 0; i < p->d; i++) n += may_settle(p, i) && s->link[i].level == level;
+  for (atvi_idx i = 0; i < p->d; i++) n += is_due(p, i, level, depth);
+  if (n == 0) return false;
   atvi_infer_space_inv(s, 1, p->theta, p->x);
   b->B = 2 * n;
   n = 0;
   for (atvi_idx i = 0; i < p->d; i++) {
-    if (!may_settle(p, i) || s->link[i].level != level) continue;
+    if (!is_due(p, i, level, depth)) continue;
+    p->column[i] = n;
     for (int k = 0; k < 2; k++, n++) {
       atvi_infer_climb_batch_put(b, n, 0, p->x, p->x);
       b->x[i * b->B + n] += (k ? step : -step) / s->map[i].scale;
     }
   }
   atvi_infer_climb_batch_eval(b, true);
-  n = 0;
   for (atvi_idx i = 0; i < p->d; i++) {
-    if (!may_settle(p, i) || s->link[i].level != level) continue;
+    if (!is_due(p, i, level, depth)) continue;
+    n = p->column[i];
     bool good = isfinite(b->log_pi[n]) && isfinite(b->log_pi[n + 1]);
     double low = b->dx[i * b->B + n], high = b->dx[i * b->B + n + 1];
     p->slope[i] = good ? 0.5 * (low + high) : NAN;
     p->curve[i] = good ? (low - high) * s->map[i].scale / (2 * step) : NAN;
-    n += 2;
   }
+  return true;
 }
 
 /* Of k and r in all, what messages do not say. */
@@ -138,15 +164,94 @@ static void set(pilot *p, atvi_idx i) {
   a->r = informed && !ratio ? r : 0;
 }
 
+/* out = V a, or V' a, of n columns; V = NULL: a. */
+static void rotate(atvi_idx n, const double *v, bool back, atvi_idx columns, const double *a, double *out) {
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx j = 0; j < columns; j++) {
+      double sum = v ? 0 : a[i * columns + j];
+      for (atvi_idx m = 0; m < n && v; m++) sum += (back ? v[m * n + i] : v[i * n + m]) * a[m * columns + j];
+      out[i * columns + j] = sum;
+    }
+}
+
+/* After differences: the precision g[n][n] of what the data say of A theta (kin.h), and r[n], g times its mean. False: not known. */
+static bool kin_precision(const pilot *p, const atvi_kin *k, double step, double *g, double *r) {
+  const atvi_climb_batch *b = &p->batch;
+  double *work = p->matrix[1], *slope = p->vector[1];
+  atvi_idx n = k->n;
+  for (atvi_idx j = 0; j < n; j++) { /* curvature in t, a column after the other */
+    atvi_idx at = p->column[k->of[j]], of = k->of[j];
+    double moved = 2 * step * rate(p, of) / p->s->map[of].scale;
+    for (atvi_idx i = 0; i < n; i++) {
+      const double *dx = b->dx + k->of[i] * b->B + at;
+      g[i * n + j] = (dx[0] - dx[1]) / (rate(p, k->of[i]) * moved);
+    }
+    if (!isfinite(p->curve[of]) || !isfinite(p->slope[of])) return false;
+    slope[j] = p->slope[of] / rate(p, of);
+  }
+  rotate(n, k->turn, false, n, g, work); /* V g, then V (V g)' */
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx j = 0; j < n; j++) g[j * n + i] = work[i * n + j];
+  rotate(n, k->turn, false, n, g, work);
+  rotate(n, k->turn, false, 1, slope, r);
+  for (atvi_idx i = 0; i < n; i++) {
+    for (atvi_idx j = 0; j < n; j++) g[i * n + j] = 0.5 * (work[i * n + j] + work[j * n + i]);
+    g[i * n + i] -= p->own_curve[k->of[i]];
+    r[i] -= p->own_slope[k->of[i]];
+  }
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx j = 0; j < n; j++) {
+      double before = k->before[j] < 0 ? 0 : p->theta[k->of[k->before[j]]];
+      r[i] += g[i * n + j] * (p->theta[k->of[j]] - before);
+    }
+  return true;
+}
+
+static bool is_diagonal(const pilot *p, const atvi_kin *k, const double *g) {
+  for (atvi_idx i = 0; i < k->n; i++)
+    for (atvi_idx j = 0; j < i; j++) {
+      double a = g[i * k->n + i] + p->own_curve[k->of[i]], b = g[j * k->n + j] + p->own_curve[k->of[j]];
+      double off = g[i * k->n + j];
+      if (off * off > TURN * TURN * a * b) return false;
+    }
+  return true;
+}
+
+/* False: they are better off each by itself. */
+static bool set_kin(pilot *p, atvi_kin *k, double step) {
+  double *g = p->matrix[0], *r = p->vector[0], *value = p->vector[2];
+  bool known = kin_precision(p, k, step, g, r);
+  if (!atvi_infer_kin_together(k) && (!known || is_diagonal(p, k, g))) return false;
+  for (atvi_idx j = 0; j < k->n && !known; j++) p->s->link[k->of[j]].k = p->s->link[k->of[j]].r = 0;
+  if (!known) return true;
+  atvi_math_eigen_sym(k->n, g, value, k->room);
+  k->turn = k->room;
+  rotate(k->n, k->turn, true, 1, r, p->vector[1]);
+  for (atvi_idx j = 0; j < k->n; j++) {
+    atvi_space_link *a = &p->s->link[k->of[j]];
+    double s = p->scale[k->of[j]];
+    bool informed = value[j] * s * s > LEAST;
+    a->k = informed ? value[j] : 0;
+    a->r = informed ? p->vector[1][j] : 0;
+  }
+  return true;
+}
+
 /* At the point x of the space as it is. */
 static void measure(pilot *p, const double *x, double step) {
-  atvi_infer_space_fwd(p->s, 1, x, p->theta);
+  atvi_space *s = p->s;
+  int depth = 0;
+  for (atvi_idx i = 0; i < p->d; i++) depth = s->link[i].depth > depth ? s->link[i].depth : depth;
+  atvi_infer_space_fwd(s, 1, x, p->theta);
   own_priors(p);
-  for (int level = p->s->n_level - 1; level > 0; level--) {
-    differences(p, level, step);
+  for (int at = s->n_level * (depth + 1) - 1; at > depth; at--) {
+    int level = at / (depth + 1), deep = at % (depth + 1);
     locate(p);
+    if (!differences(p, level, deep, step)) continue;
+    for (atvi_idx k = 0; k < s->n_kin; k++)
+      if (is_due(p, s->kin[k].of[0], level, deep)) p->alone[k] = !set_kin(p, &s->kin[k], step);
     for (atvi_idx i = 0; i < p->d; i++)
-      if (may_settle(p, i) && p->s->link[i].level == level) set(p, i);
+      if (is_due(p, i, level, deep) && (s->link[i].kin < 0 || p->alone[s->link[i].kin])) set(p, i);
   }
 }
 

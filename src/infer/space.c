@@ -15,20 +15,20 @@ enum { PRIOR_DRAWS = 1024, PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
 /* ---- scratch of a worker ---- */
 
 typedef struct {
-  double *x, *theta, *dx, *grad_prior, *grad_lik;                 /* [d][PART] */
-  double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr;      /* [d][PART] anchors */
-  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive; /* [PART] */
+  double *x, *theta, *dx, *grad_prior, *grad_lik;                  /* [d][PART] */
+  double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][PART] anchors */
+  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [PART] */
   atvi_outcome *outcome;
 } scratch;
 
-enum { WIDE = 14, NARROW = 8 }; /* pieces of d rows and of one */
+enum { WIDE = 15, NARROW = 8 }; /* pieces of d rows and of one */
 
 static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW) * ATVI_SPACE_PART; }
 
 static scratch lay(const atvi_space *s, int worker) {
   scratch w;
-  double **wide[WIDE] = {&w.x,     &w.theta, &w.dx, &w.grad_prior, &w.grad_lik, &w.z,  &w.loc,
-                         &w.scale, &w.k,     &w.r,  &w.dloc,       &w.dscale,   &w.dk, &w.dr};
+  double **wide[WIDE] = {&w.x, &w.theta, &w.dx,   &w.grad_prior, &w.grad_lik, &w.z,  &w.loc, &w.scale,
+                         &w.k, &w.r,     &w.dloc, &w.dscale,     &w.dk,       &w.dr, &w.kin};
   double **narrow[NARROW - 1] = {&w.log_prior, &w.log_lik, &w.ldj, &w.base, &w.pi, &w.pi_one, &w.alive};
   double *at = s->part[worker];
   for (int k = 0; k < WIDE; k++, at += s->d * ATVI_SPACE_PART) *wide[k] = at;
@@ -38,6 +38,17 @@ static scratch lay(const atvi_space *s, int worker) {
 }
 
 /* ---- between xi, z and theta ---- */
+
+/* Kin that are taken together; NULL: i goes alone. */
+static const atvi_kin *kin_of(const atvi_space *s, atvi_idx i) {
+  const atvi_kin *k = s->link[i].kin < 0 ? NULL : &s->kin[s->link[i].kin];
+  return k && atvi_infer_kin_together(k) ? k : NULL;
+}
+
+static bool sends(const atvi_space *s, atvi_idx i) {
+  atvi_idx to = s->link[i].to;
+  return to >= 0 && !kin_of(s, i) && !kin_of(s, to);
+}
 
 static atvi_anchor anchor(const atvi_space *s, atvi_idx i, atvi_idx B, const scratch *w) {
   return (atvi_anchor){s->link[i].form, w->loc + i * B, w->scale + i * B, w->k + i * B, w->r + i * B};
@@ -58,8 +69,40 @@ static void locate(const atvi_space *s, int worker, atvi_idx B, const double *th
   for (atvi_idx n = 0; n < s->n_anchor; n++) {
     atvi_idx i = s->upward[n], to = s->link[i].to;
     atvi_anchor a = anchor(s, i, B, w);
-    if (to >= 0) atvi_transform_anchor_message(&a, B, w->k + to * B, w->r + to * B);
+    if (sends(s, i)) atvi_transform_anchor_message(&a, B, w->k + to * B, w->r + to * B);
   }
+}
+
+static void copy_row(atvi_idx B, const double *from, double *to) { memcpy(to, from, (size_t)B * sizeof *to); }
+
+/* One step is a parameter, or kin taken together: of[n]. */
+typedef struct {
+  const atvi_kin *kin;
+  atvi_idx n;
+  const atvi_idx *of;
+} step;
+
+/* The n-th of upward begins a step of this level. */
+static bool step_at(const atvi_space *s, atvi_idx n, int level, step *out) {
+  const atvi_idx *i = &s->upward[n];
+  const atvi_kin *k = kin_of(s, *i);
+  *out = (step){k, k ? k->n : 1, k ? k->of : i};
+  return s->link[*i].level == level && out->of[0] == *i;
+}
+
+/* theta of a step, where that of all before is known. */
+static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *theta, const scratch *w) {
+  for (atvi_idx m = 0; m < t->n; m++) {
+    atvi_idx i = t->of[m], at = s->link[i].at;
+    if (at >= 0) copy_row(B, theta + at * B, w->loc + i * B);
+  }
+  if (t->kin) atvi_infer_kin_locate(t->kin, B, w->loc, w->kin);
+  for (atvi_idx m = 0; m < t->n; m++) {
+    atvi_idx i = t->of[m];
+    atvi_anchor a = anchor(s, i, B, w);
+    atvi_transform_anchor_fwd(&a, B, w->z + i * B, theta + i * B, w->ldj);
+  }
+  if (t->kin) atvi_infer_kin_fwd(t->kin, B, theta, w->kin);
 }
 
 /* theta and ldj of x; w keeps z and the anchors. At most ATVI_SPACE_PART points. */
@@ -69,10 +112,29 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
   for (atvi_idx i = 0; i < s->d; i++) atvi_transform_map_fwd(&s->map[i], B, x + i * B, theta + i * B, w->ldj);
   if (s->n_level > 1) memcpy(w->z, theta, (size_t)(s->d * B) * sizeof *theta);
   for (int level = 1; level < s->n_level; level++) {
+    step t;
     locate(s, worker, B, theta, w);
-    for (atvi_idx i = 0; i < s->d; i++) {
-      atvi_anchor a = anchor(s, i, B, w);
-      if (s->link[i].level == level) atvi_transform_anchor_fwd(&a, B, w->z + i * B, theta + i * B, w->ldj);
+    for (atvi_idx n = s->n_anchor - 1; n >= 0; n--)
+      if (step_at(s, n, level, &t)) step_fwd(s, &t, B, theta, w);
+  }
+}
+
+/* After step_fwd; where locations of kin were overwritten since, they are set again. dtheta becomes dz. */
+static void step_vjp(const atvi_space *s, const step *t, atvi_idx B, double *dtheta, const scratch *w) {
+  if (t->kin) atvi_infer_kin_locate(t->kin, B, w->loc, w->kin);
+  if (t->kin) atvi_infer_kin_fwd_vjp(t->kin, B, dtheta, w->kin);
+  for (atvi_idx m = 0; m < t->n; m++) {
+    atvi_idx i = t->of[m];
+    atvi_anchor a = anchor(s, i, B, w);
+    atvi_anchor_adjoint da = adjoint(i, B, w);
+    atvi_transform_anchor_vjp(&a, B, w->z + i * B, dtheta + i * B, w->alive, dtheta + i * B, &da);
+  }
+  if (t->kin) atvi_infer_kin_locate_vjp(t->kin, B, w->dloc, w->kin);
+  for (atvi_idx m = 0; m < t->n; m++) {
+    atvi_idx i = t->of[m], at = s->link[i].at;
+    for (atvi_idx j = 0; j < B && at >= 0; j++) {
+      dtheta[at * B + j] += w->dloc[i * B + j];
+      w->dloc[i * B + j] = 0;
     }
   }
 }
@@ -81,16 +143,18 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
 static void theta_vjp(const atvi_space *s, int worker, atvi_idx B, const double *theta, double *dtheta,
                       const scratch *w) {
   size_t bytes = (size_t)(s->d * B) * sizeof *dtheta;
+  locate(s, worker, B, theta, w);
   for (int level = s->n_level - 1; level > 0; level--) {
     double *zero[] = {w->dloc, w->dscale, w->dk, w->dr};
+    step t;
     for (int k = 0; k < 4; k++) memset(zero[k], 0, bytes);
+    for (atvi_idx n = 0; n < s->n_anchor; n++)
+      if (step_at(s, n, level, &t)) step_vjp(s, &t, B, dtheta, w);
     for (atvi_idx n = s->n_anchor - 1; n >= 0; n--) {
       atvi_idx i = s->upward[n], to = s->link[i].to;
       atvi_anchor a = anchor(s, i, B, w);
       atvi_anchor_adjoint da = adjoint(i, B, w);
-      if (s->link[i].level == level)
-        atvi_transform_anchor_vjp(&a, B, w->z + i * B, dtheta + i * B, w->alive, dtheta + i * B, &da);
-      if (to >= 0) atvi_transform_anchor_message_vjp(&a, B, w->dk + to * B, w->dr + to * B, &da);
+      if (sends(s, i)) atvi_transform_anchor_message_vjp(&a, B, w->dk + to * B, w->dr + to * B, &da);
     }
     s->target->ops->prior_place_vjp(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta,
                                     w->dloc, w->dscale, dtheta);
@@ -128,6 +192,11 @@ static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z
     atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
     gather(s->d, n, theta, w.theta, first, B);
     if (s->n_level > 1) locate(s, 0, n, w.theta, &w);
+    for (atvi_idx m = 0; m < s->n_kin; m++) {
+      if (!atvi_infer_kin_together(&s->kin[m])) continue;
+      atvi_infer_kin_locate(&s->kin[m], n, w.loc, w.kin);
+      atvi_infer_kin_inv(&s->kin[m], n, w.theta, w.kin);
+    }
     for (atvi_idx m = 0; m < s->n_anchor; m++) {
       atvi_idx i = s->upward[m];
       atvi_anchor a = anchor(s, i, n, &w);
@@ -258,42 +327,117 @@ static bool put_above(atvi_space *s, atvi_idx i, atvi_idx q) {
   return true;
 }
 
-/* Levels such that what an anchor needs is known: the parameters of its location and scale, and of the scales of all whose messages
- * reach it. False: there is a circle, since a scale depends on the parameter to which messages go. */
+/* Whether i had to be put after its location q, in the same level or above. */
+static bool put_after(atvi_space *s, atvi_idx i, atvi_idx q) {
+  atvi_space_link *a = &s->link[i], *b = &s->link[q];
+  if (a->level > b->level || (a->kin >= 0 && a->kin == b->kin)) return false;
+  if (a->level == b->level && a->depth > b->depth) return false;
+  a->level = b->level;
+  a->depth = b->depth + 1;
+  return true;
+}
+
+/* Kin are at one place. */
+static bool level_kin(atvi_space *s, const atvi_kin *k) {
+  int level = 0, depth = 0;
+  bool changed = false;
+  for (atvi_idx m = 0; m < k->n; m++) {
+    const atvi_space_link *a = &s->link[k->of[m]];
+    level = a->level > level ? a->level : level;
+    depth = a->depth > depth ? a->depth : depth;
+  }
+  for (atvi_idx m = 0; m < k->n; m++) {
+    atvi_space_link *a = &s->link[k->of[m]];
+    changed = changed || a->level != level || a->depth != depth;
+    a->level = level;
+    a->depth = depth;
+  }
+  return changed;
+}
+
+/* Levels and depths such that what an anchor needs is known: the parameters of its location and scale, and of the scales of all whose
+ * messages reach it. False: there is a circle, since a scale depends on the parameter to which messages go, or kin on other kin. */
 static bool set_levels(atvi_space *s) {
-  for (atvi_idx i = 0; i < s->d; i++) s->link[i].level = is_anchored(s, i);
+  for (atvi_idx i = 0; i < s->d; i++) s->link[i].level = is_anchored(s, i), s->link[i].depth = 0;
   for (bool changed = true; changed;) {
     changed = false;
     for (atvi_idx i = 0; i < s->d; i++) {
       const atvi_prior_link *p = &s->target->prior[i];
       for (atvi_idx k = 0; is_anchored(s, i) && k < p->n_on; k++) {
-        changed = put_above(s, i, p->on[k]) || changed;
+        bool location = k >= p->n_on_scale && p->on[k] == p->location;
+        changed = (location ? put_after(s, i, p->on[k]) : put_above(s, i, p->on[k])) || changed;
         for (atvi_idx to = s->link[i].to; to >= 0 && k < p->n_on_scale; to = s->link[to].to)
           changed = put_above(s, to, p->on[k]) || changed;
       }
-      if (s->link[i].level > s->d) return false;
+      if (s->link[i].level > s->d || s->link[i].depth > s->d) return false;
     }
+    for (atvi_idx k = 0; k < s->n_kin; k++) changed = level_kin(s, &s->kin[k]) || changed;
   }
   return true;
 }
 
+static void forget_kin(atvi_space *s) {
+  s->n_kin = 0;
+  for (atvi_idx i = 0; i < s->d; i++) s->link[i].kin = -1;
+}
+
+static void put_in_order(atvi_space *s) {
+  int depth = 0;
+  for (atvi_idx i = 0; i < s->d; i++) {
+    atvi_space_link *a = &s->link[i];
+    atvi_idx loc = is_anchored(s, i) ? s->target->prior[i].location : -1;
+    if (a->level >= s->n_level) s->n_level = a->level + 1;
+    if (a->depth > depth) depth = a->depth;
+    bool inner = loc >= 0 && a->kin >= 0 && s->link[loc].kin == a->kin;
+    a->at = loc >= 0 && !inner && s->link[loc].level == a->level ? loc : -1;
+  }
+  for (int level = s->n_level - 1; level > 0; level--)
+    for (int k = depth; k >= 0; k--)
+      for (atvi_idx i = 0; i < s->d; i++)
+        if (s->link[i].level == level && s->link[i].depth == k) s->upward[s->n_anchor++] = i;
+}
+
 static atvi_status find_levels(atvi_space *s) {
-  s->n_level = 1;
   for (atvi_idx i = 0; i < s->d; i++) {
     atvi_idx to = is_anchored(s, i) ? s->target->prior[i].location : -1;
-    bool sends = to >= 0 && s->link[i].form != ATVI_PRIOR_INTERVAL && s->link[to].form == ATVI_PRIOR_LINE;
-    s->link[i].to = sends ? to : -1;
+    bool may = to >= 0 && s->link[i].form != ATVI_PRIOR_INTERVAL && s->link[to].form == ATVI_PRIOR_LINE;
+    s->link[i].to = may ? to : -1;
   }
   bool ordered = set_levels(s);
+  if (!ordered) forget_kin(s), ordered = set_levels(s);
   for (atvi_idx i = 0; i < s->d && !ordered; i++) s->link[i].to = -1;
   if (!ordered && !set_levels(s))
     return ATVI_FAIL(s->ctx, ATVI_EINVAL, "priors depend on each other in a circle");
-  for (atvi_idx i = 0; i < s->d; i++)
-    if (s->link[i].level >= s->n_level) s->n_level = s->link[i].level + 1;
-  /* a parameter is above its location, which gets its message: downwards by level is upwards for messages */
-  for (int level = s->n_level - 1; level > 0; level--)
-    for (atvi_idx i = 0; i < s->d; i++)
-      if (s->link[i].level == level) s->upward[s->n_anchor++] = i;
+  put_in_order(s);
+  return ATVI_OK;
+}
+
+/* Kin have the same scales at draws theta[d][PRIOR_DRAWS] of the prior. */
+static atvi_status find_kin(atvi_space *s, const double *theta) {
+  scratch w = lay(s, 0);
+  bool *may = atvi_pool_take(s->pool, (size_t)s->d, sizeof *may);
+  if (!may) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < s->d; i++) may[i] = s->link[i].form == ATVI_PRIOR_LINE;
+  gather(s->d, PILOTS, theta, w.theta, 0, PRIOR_DRAWS);
+  s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w.theta, w.loc,
+                              w.scale);
+  s->kin = atvi_infer_kin_find(s->pool, s->target, may, PILOTS, w.scale, &s->n_kin);
+  for (atvi_idx k = 0; k < s->n_kin; k++)
+    for (atvi_idx m = 0; m < s->kin[k].n; m++) s->link[s->kin[k].of[m]].kin = k;
+  return atvi_pool_status(s->pool);
+}
+
+/* theta: [d][PRIOR_DRAWS], and behind it [d + 3][PRIOR_DRAWS] of room. */
+static atvi_status scale_maps(atvi_space *s, bool linked, double *theta) {
+  double *work = theta + s->d * PRIOR_DRAWS;
+  if (linked) {
+    ATVI_TRY(find_kin(s, theta));
+    ATVI_TRY(find_levels(s));
+  }
+  place_all(s, theta, work);
+  if (s->n_level == 1) return ATVI_OK;
+  ATVI_TRY(settle(s, theta, work));
+  place_all(s, theta, work);
   return ATVI_OK;
 }
 
@@ -304,7 +448,7 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
   for (atvi_idx i = 0; i < s->d; i++) {
     atvi_param p = t->param[i];
     atvi_map_kind k;
-    s->link[i] = (atvi_space_link){.to = -1};
+    s->link[i] = (atvi_space_link){.to = -1, .at = -1, .kin = -1};
     if (linked && t->prior[i].form != ATVI_PRIOR_ALONE && is_auto(p.map)) {
       s->link[i].form = t->prior[i].form;
       atvi_transform_anchor_bounds(s->link[i].form, &p.lower, &p.upper);
@@ -312,15 +456,11 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
     ATVI_TRY(choose(s->ctx, &p, kind, &k));
     ATVI_TRY(atvi_transform_map_new(s->ctx, k, p.lower, p.upper, &s->map[i]));
   }
-  if (linked) ATVI_TRY(find_levels(s));
   if (!s->from_prior) return ATVI_OK;
   double *theta = atvi_block(s->ctx, (size_t)(2 * s->d + 3) * PRIOR_DRAWS * sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
-  double *work = theta + s->d * PRIOR_DRAWS;
   t->ops->prior_draw(t->self, atvi_model_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
-  place_all(s, theta, work);
-  atvi_status status = s->n_level > 1 ? settle(s, theta, work) : ATVI_OK;
-  if (s->n_level > 1) place_all(s, theta, work);
+  atvi_status status = scale_maps(s, linked, theta);
   atvi_block_free(s->ctx, theta);
   return status;
 }
@@ -358,7 +498,8 @@ atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *
   s->target = t;
   s->d = t->d;
   s->from_prior = t->ops->prior_draw != NULL;
-  atvi_status status = make_maps(s, kind, seed);
+  atvi_status status = atvi_pool_new(ctx, &s->pool);
+  if (status == ATVI_OK) status = make_maps(s, kind, seed);
   if (status != ATVI_OK) {
     atvi_infer_space_free(s);
     return status;
@@ -368,7 +509,9 @@ atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *
 }
 
 void atvi_infer_space_free(atvi_space *s) {
-  if (s) atvi_block_free(s->ctx, s);
+  if (!s) return;
+  atvi_pool_free(s->pool);
+  atvi_block_free(s->ctx, s);
 }
 
 /* ---- evaluation ---- */

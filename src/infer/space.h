@@ -13,16 +13,27 @@
 #ifndef ATVI_INFER_SPACE_H
 #define ATVI_INFER_SPACE_H
 
+#include "infer/kin.h"
 #include "model/evaluator.h"
 #include "transform/anchor.h"
 #include "transform/transform.h"
 
 /* The anchor of a parameter. */
 typedef struct {
-  atvi_prior_form form; /* ALONE: it has none, theta = z */
-  int level;            /* >= 1; theta of lower levels is known before; 0 if ALONE */
-  atvi_idx to;          /* the parameter that gets its message (anchor.h); -1: none */
-  double k, r;          /* what the data say of it, but for messages */
+  /* ALONE: it has none, theta = z. */
+  atvi_prior_form form;
+  /* >= 1; scales, and locations that are not parameters, follow from theta of lower levels; 0 if ALONE. */
+  int level;
+  /* Within a level: a location that is a parameter of the same level has less. */
+  int depth;
+  /* The parameter that is its location, if that has the same level; -1: it has not, or there is none. */
+  atvi_idx at;
+  /* The parameter that gets its message (anchor.h); -1: none. */
+  atvi_idx to;
+  /* Its kin (kin.h); -1: none. */
+  atvi_idx kin;
+  /* What the data say of it, but for messages; where kin are taken together, of that coordinate of theirs. */
+  double k, r;
 } atvi_space_link;
 
 typedef struct {
@@ -35,8 +46,12 @@ typedef struct {
   int n_level; /* steps to theta: 1 + the highest level of a parameter with an anchor; 1: there are none */
   atvi_space_link *link; /* [d] */
   atvi_idx n_anchor;
-  atvi_idx
-      *upward;   /* [n_anchor] parameters with an anchor, those that get a message after all that send it */
+  /* [n_anchor] parameters with an anchor, by level and depth, the highest first: a location after all that it is the location of. */
+  atvi_idx *upward;
+  /* Kin, and where they are kept. */
+  atvi_idx n_kin;
+  atvi_kin *kin;
+  atvi_pool *pool;
   double **part; /* [threads] scratch of the workers */
 } atvi_space;
 

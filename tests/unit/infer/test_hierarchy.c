@@ -164,6 +164,48 @@ static void normal_posterior_has_no_dependence(void) {
   shut(w);
 }
 
+/* A walk that is seen through its sums, and coefficients that are shrunk together in a regression. */
+static const char *const KIN =
+    "param s ~ halfnormal(1)\nparam a ~ normal(0, 2)\nparam b ~ normal(a, s)\nparam c ~ normal(b, s)\n"
+    "param d ~ normal(c, s)\nparam e ~ normal(c, s)\nparam tau ~ halfnormal(1)\nparam w[1..3] ~ normal(0.5, "
+    "tau)\n"
+    "param far[1..2] ~ normal(a, tau*s)\n";
+static const char *const KIN_DATA =
+    "logp -8*(b - 1)^2 - 8*(b + c - 1.5)^2 - 8*(b + c + d - 3)^2 - 6*(e + d)^2 - "
+    "20*(w[1] + w[2] + w[3] - 1)^2 - 9*(w[1] - w[2] + 0.3)^2 - 2*w[3]^2 - far[1]^2 - (far[2] - 1)^2\n";
+
+/* Given their scale and where they begin, kin are independent standard normals in a normal posterior, whatever the scale. */
+static void kin_have_no_dependence(void) {
+  points p;
+  world w = open_model(with_data(KIN, KIN_DATA));
+  CHECK_INT(w.s->n_kin, 3);
+  CHECK_INT(w.s->n_level, 2); /* a walk is one step, however long */
+  CHECK(w.s->kin[0].linked && w.s->kin[0].turn && w.s->kin[0].n == 4);
+  CHECK(!w.s->kin[1].linked && w.s->kin[1].turn && w.s->kin[1].n == 3);
+  CHECK(!w.s->kin[2].turn && w.s->kin[2].n == 2); /* not correlated: messages serve */
+  scatter_points(w.d, 0.9, &p);
+  evaluate(&w, 1, &p);
+  for (int k = 0; k < 2; k++)
+    for (atvi_idx i = 0; i < w.s->kin[k].n; i++) {
+      const double *x = p.x + w.s->kin[k].of[i] * B, *dx = p.dx + w.s->kin[k].of[i] * B;
+      const atvi_map *m = &w.s->map[w.s->kin[k].of[i]];
+      for (int j = 0; j < B; j++)
+        CHECK_ABS(dx[j] / m->scale, -(m->loc + m->scale * x[j]), 1e-5 * (1 + m->scale));
+    }
+  check_gradient(&w);
+  shut(w);
+}
+
+/* Two walks that begin from each other in turn cannot both be taken together. */
+static void kin_in_a_circle_go_alone(void) {
+  world w = open_model(
+      "param s ~ halfnormal(1)\nparam r ~ halfnormal(1)\nparam a ~ normal(0, 1)\nparam b ~ normal(a, s)\n"
+      "param c ~ normal(b, r)\nparam d ~ normal(c, s)\nparam e ~ normal(d, r)\nlogp -(d - 1)^2 - e^2\n");
+  CHECK_INT(w.s->n_kin, 0);
+  check_gradient(&w);
+  shut(w);
+}
+
 /* A scale that depends on the location gets no message, since it would have to be known first. */
 static void circles_of_messages_are_cut(void) {
   world w = open_model(
@@ -305,6 +347,7 @@ static void survives_faults(void) {
 }
 
 TESTS({"gradient", gradient_and_inverse}, {"prior", prior_has_no_dependence},
-      {"posterior", normal_posterior_has_no_dependence}, {"circles", circles_of_messages_are_cut},
+      {"posterior", normal_posterior_has_no_dependence}, {"kin", kin_have_no_dependence},
+      {"kin_circle", kin_in_a_circle_go_alone}, {"circles", circles_of_messages_are_cut},
       {"refused", circles_of_priors_are_refused}, {"maps", own_maps_are_respected},
       {"schools", eight_schools}, {"funnel", funnel}, {"scales", scales}, {"faults", survives_faults})
