@@ -120,7 +120,6 @@ static void base_draws(const atvi_elbo *e, uint32_t stream, uint32_t scramble, a
   (e->plain ? atvi_math_sobol_plain_normal : atvi_math_sobol_normal)(key, first, e->family->n_base, n, z);
 }
 
-/* x = shift + chol y */
 void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x) {
   for (atvi_idx i = 0; i < d; i++) {
     double *restrict xi = x + i * n;
@@ -131,10 +130,11 @@ void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, co
       for (atvi_idx b = 0; b < n && c != 0; b++) xi[b] += c * yk[b];
     }
   }
+  if (m->bend.n > 0) atvi_infer_bend_x(&m->bend, d, n, y, x);
 }
 
-/* dy = chol^T dx, in place: row k needs rows k and above only. */
-void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx) {
+/* chol^T dx, in place: row k needs rows k and above only. */
+void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *dx) {
   for (atvi_idx k = 0; k < d; k++) {
     double *restrict to = dx + k * n;
     for (atvi_idx b = 0; b < n; b++) to[b] *= m->chol[k * d + k];
@@ -144,6 +144,7 @@ void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, dou
       for (atvi_idx b = 0; b < n && c != 0; b++) to[b] += c * from[b];
     }
   }
+  if (m->bend.n > 0) atvi_infer_bend_adjoint(&m->bend, d, n, y, dx);
 }
 
 /* y = chol^-1 (x - shift) */
@@ -154,6 +155,7 @@ void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, c
       for (atvi_idx k = 0; k < i; k++) r -= m->chol[i * d + k] * y[k * n + b];
       y[i * n + b] = r / m->chol[i * d + i];
     }
+  if (m->bend.n > 0) atvi_infer_bend_back(&m->bend, d, n, y);
 }
 
 /* Radii of base draws are chi with d degrees of freedom; the wide part is a standard deviation and a half of its square out. */
@@ -268,7 +270,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
     double by = good ? norm > e->limit ? -e->limit / norm : -1 : 0;
     for (atvi_idx i = 0; i < f->d; i++) s->dx[i * n + b] *= by;
   }
-  if (j->m->whole) atvi_infer_member_adjoint(j->m, f->d, n, s->dx);
+  if (j->m->whole) atvi_infer_member_adjoint(j->m, f->d, n, s->y, s->dx);
   if (failed && f->ops->score) push_back(e, j->m, s, n);
   memset(grad, 0, (size_t)f->size * sizeof *grad);
   f->ops->vjp(f->self, j->m->phi, s->work, s->dx, s->dq, grad);
@@ -334,7 +336,7 @@ static void weigh_item(void *arg, atvi_idx item, int worker) {
   atvi_infer_space_eval_on(
       e->space, worker,
       &(atvi_space_batch){.B = n, .x = s->x, .beta = 1, .theta = s->theta, .log_pi = s->row[0], .dx = s->dx});
-  if (j->m->whole) atvi_infer_member_adjoint(j->m, d, n, s->dx);
+  if (j->m->whole) atvi_infer_member_adjoint(j->m, d, n, s->y, s->dx);
   for (atvi_idx b = 0; b < n; b++) {
     double w = s->row[0][b] - s->log_q[b];
     j->room->weight[first + b] = isfinite(w) ? w : -HUGE_VAL;

@@ -7,6 +7,7 @@
 #define ATVI_INFER_ELBO_H
 
 #include "flow/flow.h"
+#include "infer/bend.h"
 #include "infer/space.h"
 
 typedef struct {
@@ -15,12 +16,14 @@ typedef struct {
   double *chol;   /* [d][d] lower triangular; negative diagonal entries reflect */
   double log_det; /* log |det chol| */
   bool whole;     /* the frame is not the identity */
+  atvi_bend bend; /* of y, before chol */
 } atvi_member;
 
-/* n points [d][n] between the family's coordinates y and x = shift + chol y; the adjoint turns dx into dy in place. */
+/* n points [d][n] between the family's coordinates y and x = shift + chol y', y' being y bent; the adjoint turns dx into dy in place, at y, which is not read
+ * if there is no bend. */
 void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x);
 void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y);
-void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx);
+void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *dx);
 /* By how much stretched base draws are, squared; and log_q[n] of a member made that of the mixture with its stretched self. */
 double atvi_infer_guard_scale2(atvi_idx d);
 void atvi_infer_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q);

@@ -286,7 +286,7 @@ static bool round_of(nuts *r, nuts_group *g, int worker) {
                                                .log_prior = g->log_prior,
                                                .log_pi = g->log_pi,
                                                .dx = g->dx});
-  if (r->frame) atvi_infer_member_adjoint(r->frame, r->c.d, n, g->dx);
+  if (r->frame) atvi_infer_member_adjoint(r->frame, r->c.d, n, g->y, g->dx);
   for (int i = 0; i < n; i++) hand(r, g, &g->chain[lane[i]], i, n);
   return true;
 }
@@ -384,8 +384,8 @@ static bool place(nuts *r, places *p) {
                                                       .log_prior = p->log_prior,
                                                       .log_pi = p->log_pi,
                                                       .dx = p->dx});
-  if (r->frame) atvi_infer_member_adjoint(r->frame, d, m, p->dx);
   if (r->frame) atvi_infer_member_to_family(r->frame, d, m, p->x, p->x);
+  if (r->frame) atvi_infer_member_adjoint(r->frame, d, m, p->x, p->dx);
   for (atvi_idx k = 0; k < m && good < 0; k++)
     if (isfinite(p->log_pi[k])) good = k;
   if (good < 0) return false;

@@ -32,6 +32,8 @@ typedef struct {
   const atvi_vi_weights *w;
   /* where the posterior is and how wide, about */
   atvi_exact_moves where;
+  /* of nuts */
+  const atvi_member *frame;
   atvi_chains *nuts, *exact;
 } takeover;
 
@@ -88,12 +90,15 @@ static atvi_status prior_starts(takeover *t, double *x) {
   return ATVI_OK;
 }
 
+/* The frame of a single component that is wide is that of its maximum, bends included: few weighted draws say less of so many coordinates. */
 static atvi_status begin_nuts(takeover *t) {
   atvi_vi *v = t->v;
+  bool own = v->wide && v->n_part == 1 && v->part[0].at.bend.n > 0 && !atvi_infer_vi_hopeless(t->w);
+  t->frame = own ? &v->part[0].at : &t->where.spread;
   double *start = reals(t, v->d * NUTS_CHAINS);
   atvi_nuts_from from = {.opts = atvi_infer_nuts_defaults(),
                          .space = v->space,
-                         .frame = &t->where.spread,
+                         .frame = t->frame,
                          .start = start,
                          .begun_s = v->begun_s,
                          .before = v->told,
@@ -159,7 +164,7 @@ static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
   double *y = reals(t, d * n), *x = reals(t, d * n), *part_q = reals(t, n), *log_q = reals(t, n);
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < d; j++) atvi_infer_chains_copy_row(c, kept, d + 3 + j, y + j * n);
-  atvi_infer_member_to_frame(&t->where.spread, d, n, y, x);
+  atvi_infer_member_to_frame(t->frame, d, n, y, x);
   atvi_infer_vi_log_q(v, &(atvi_cloud){.cap = n, .n = n, .x = x}, n, part_q, log_q);
   for (atvi_idx i = 0; i < n; i++) out[i] -= log_q[i];
   return ATVI_OK;

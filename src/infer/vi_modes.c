@@ -239,7 +239,8 @@ atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
   ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
   if (v->modes.n == 0 || !isfinite(v->modes.mode[0].log_evidence)) return ATVI_OK;
   *found = true;
-  return atvi_infer_vi_member_new(v, v->modes.mode[0].x, v->modes.mode[0].chol, m) ? ATVI_OK : ATVI_ENOMEM;
+  if (!atvi_infer_vi_member_new(v, v->modes.mode[0].x, v->modes.mode[0].chol, m)) return ATVI_ENOMEM;
+  return atvi_infer_vi_bend(v, m);
 }
 
 /* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */

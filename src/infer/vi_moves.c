@@ -271,7 +271,8 @@ static void force(const atvi_exact_moves *s, atvi_exact_group *g, int worker, co
     if (!has(p->k, k)) continue;
     const atvi_member *m = &s->v->part[k].at;
     memcpy(g->x, p->dx, (size_t)(f->d * L) * sizeof *g->x);
-    atvi_infer_member_adjoint(m, f->d, L, g->x);
+    ATVI_ASSERT(m->bend.n == 0); /* bends are for many coordinates, where this sampler is not used */
+    atvi_infer_member_adjoint(m, f->d, L, NULL, g->x);
     if (flow) f->ops->pull(f->self, m->phi, work_of(s, worker, k), g->x, g->row[0], g->y);
     take_lanes(f->d, p->k, k, flow ? g->y : g->x, g->dz);
   }

@@ -190,6 +190,8 @@ bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 
 /* ---- components (vi_missing.c, vi_modes.c) ---- */
 
+/* Bends the frame of a member that is the normal approximation at a maximum, where the posterior is a curved ridge (vi_bend.c). Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m);
 /* Climbs from points spread over the prior; *m is the family's starting point in the frame of the normal approximation at the best mode.
  * *found: there is one. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
