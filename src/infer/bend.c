@@ -4,26 +4,39 @@
 
 #define FAR 4.0 /* where a displacement begins to level off, in standard deviations */
 
-/* f, g and their derivatives. */
+enum { T = ATVI_BEND_TERMS };
+
+/* Powers of u and their derivatives by t. */
 typedef struct {
-  double f, g, df, dg;
+  double f[T], df[T];
 } feature;
 
 static feature at(double t) {
-  double h = tanh(t / FAR), u = FAR * h, du = 1 - h * h;
-  return (feature){u * u, u * u * u, 2 * u * du, 3 * u * u * du};
+  double h = tanh(t / FAR), u = FAR * h, du = 1 - h * h, power = u;
+  feature a;
+  for (int k = 0; k < T; k++) {
+    a.df[k] = (k + 2) * power * du;
+    a.f[k] = power *= u;
+  }
+  return a;
 }
 
-void atvi_infer_bend_features(double t, double *f, double *g) {
+void atvi_infer_bend_features(double t, double *f) {
   feature a = at(t);
-  *f = a.f;
-  *g = a.g;
+  for (int k = 0; k < T; k++) f[k] = a.f[k];
+}
+
+/* Coordinate i of b times these values. */
+static double term(const double *b, atvi_idx d, atvi_idx i, const double *f) {
+  double sum = 0;
+  for (int k = 0; k < T; k++) sum += b[k * d + i] * f[k];
+  return sum;
 }
 
 /* v of bend m times the displacement by bend l. */
 static double across(const atvi_bend *b, int m, int l, atvi_idx d, const feature *f) {
   double sum = 0;
-  for (atvi_idx i = 0; i < d; i++) sum += b->along[m][i] * (b->by[l][i] * f->f + b->by[l][d + i] * f->g);
+  for (atvi_idx i = 0; i < d; i++) sum += b->along[m][i] * term(b->by[l], d, i, f->f);
   return sum;
 }
 
@@ -47,7 +60,7 @@ void atvi_infer_bend_x(const atvi_bend *b, atvi_idx d, atvi_idx n, const double 
   for (atvi_idx j = 0; j < n; j++) {
     see(b, d, n, y, j, f);
     for (int m = 0; m < b->n; m++)
-      for (atvi_idx i = 0; i < d; i++) x[i * n + j] += b->in_x[m][i] * f[m].f + b->in_x[m][d + i] * f[m].g;
+      for (atvi_idx i = 0; i < d; i++) x[i * n + j] += term(b->in_x[m], d, i, f[m].f);
   }
 }
 
@@ -56,7 +69,7 @@ void atvi_infer_bend_back(const atvi_bend *b, atvi_idx d, atvi_idx n, double *y)
   for (int m = b->n - 1; m >= 0; m--)
     for (atvi_idx j = 0; j < n; j++) {
       feature f = at(along(b, m, d, n, y, j));
-      for (atvi_idx i = 0; i < d; i++) y[i * n + j] -= b->by[m][i] * f.f + b->by[m][d + i] * f.g;
+      for (atvi_idx i = 0; i < d; i++) y[i * n + j] -= term(b->by[m], d, i, f.f);
     }
 }
 
@@ -66,8 +79,7 @@ void atvi_infer_bend_adjoint(const atvi_bend *b, atvi_idx d, atvi_idx n, const d
     see(b, d, n, y, j, f);
     for (int m = b->n - 1; m >= 0; m--) {
       double sum = 0;
-      for (atvi_idx i = 0; i < d; i++)
-        sum += dy[i * n + j] * (b->by[m][i] * f[m].df + b->by[m][d + i] * f[m].dg);
+      for (atvi_idx i = 0; i < d; i++) sum += dy[i * n + j] * term(b->by[m], d, i, f[m].df);
       for (atvi_idx i = 0; i < d; i++) dy[i * n + j] += sum * b->along[m][i];
     }
   }

@@ -171,7 +171,7 @@ bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, 
 
 static bool is_auto(const char *map) { return !map || strcmp(map, "auto") == 0; }
 
-static bool is_open(const atvi_vi *v, atvi_idx i) {
+bool atvi_infer_vi_is_open(const atvi_vi *v, atvi_idx i) {
   return is_auto(v->space->target->param[i].map) && is_auto(v->opts.map) && n_ends(&v->space->map[i]) > 0;
 }
 
@@ -265,7 +265,7 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   bool any = false, one_sided = false, able = true;
-  for (atvi_idx i = 0; i < v->d; i++) any = any || is_open(v, i);
+  for (atvi_idx i = 0; i < v->d; i++) any = any || atvi_infer_vi_is_open(v, i);
   if (!any) return ladder;
   atvi_member folded;
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
@@ -275,7 +275,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   any = false;
   for (atvi_idx i = 0; i < v->d && able; i++) {
     const atvi_map *map = &v->space->map[i];
-    if (!is_open(v, i)) continue;
+    if (!atvi_infer_vi_is_open(v, i)) continue;
     if (!reaches(v, &draws, i, map->lower) && !reaches(v, &draws, i, map->upper) &&
         !reaches_by_density(v, &draws, i, map->lower) && !reaches_by_density(v, &draws, i, map->upper))
       continue;

@@ -227,20 +227,46 @@ static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
 /* Longer climbs than those that look for other modes: many coordinates are ill-conditioned together. */
 static int summit_iterations(const atvi_vi *v) { return 60 + 2 * (int)v->d; }
 
+static atvi_status find_summits(atvi_vi *v, atvi_idx n, const double *start) {
+  atvi_modes_opts opts = {
+      .iterations = summit_iterations(v), .most = ATVI_VI_PARTS, .late = is_late, .user = v};
+  return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes);
+}
+
+/* The best maximum as a member. */
+static atvi_status take_summit(atvi_vi *v, atvi_member *m, bool *found) {
+  const atvi_peak *p = v->modes.mode;
+  *found = v->modes.n > 0 && isfinite(p->log_evidence);
+  return !*found || atvi_infer_vi_member_new(v, p->x, p->chol, m) ? ATVI_OK : ATVI_ENOMEM;
+}
+
+/* Straight maps, and the maxima again in the new coordinates. */
+static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
+  atvi_idx n = v->modes.n;
+  double *theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *theta);
+  bool changed;
+  if (!theta) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < v->d; i++)
+    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = v->modes.mode[k].x[i];
+  atvi_infer_space_fwd(v->space, n, theta, theta);
+  ATVI_TRY(atvi_infer_vi_straighten(v, m, &changed));
+  if (!changed) return ATVI_OK;
+  atvi_infer_space_inv(v->space, n, theta, theta);
+  ATVI_TRY(find_summits(v, n, theta));
+  return take_summit(v, m, found);
+}
+
 atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
   atvi_idx n = (atvi_idx)v->tuning.starts;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
-  atvi_modes_opts opts = {
-      .iterations = summit_iterations(v), .most = ATVI_VI_PARTS, .late = is_late, .user = v};
   *found = false;
   if (!start) return ATVI_ENOMEM;
   atvi_infer_vi_tell(v, "climbing", 0.02, "%td climbs", n);
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, v->d, n, start);
-  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
-  if (v->modes.n == 0 || !isfinite(v->modes.mode[0].log_evidence)) return ATVI_OK;
-  *found = true;
-  if (!atvi_infer_vi_member_new(v, v->modes.mode[0].x, v->modes.mode[0].chol, m)) return ATVI_ENOMEM;
-  return atvi_infer_vi_bend(v, m);
+  ATVI_TRY(find_summits(v, n, start));
+  ATVI_TRY(take_summit(v, m, found));
+  if (*found) ATVI_TRY(straighten(v, m, found));
+  return *found ? atvi_infer_vi_bend(v, m) : ATVI_OK;
 }
 
 /* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */

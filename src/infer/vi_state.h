@@ -190,6 +190,11 @@ bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 
 /* ---- components (vi_missing.c, vi_modes.c) ---- */
 
+/* Whether the map of a coordinate with bounds is to be chosen. */
+bool atvi_infer_vi_is_open(const atvi_vi *v, atvi_idx i);
+/* Maps of shares become like logarithms where that makes the posterior less of a curved ridge (vi_bend.c). m is the normal approximation at a
+ * maximum. After *changed, all that is known in x is out of date. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_straighten(atvi_vi *v, atvi_member *m, bool *changed);
 /* Bends the frame of a member that is the normal approximation at a maximum, where the posterior is a curved ridge (vi_bend.c). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m);
 /* Climbs from points spread over the prior; *m is the family's starting point in the frame of the normal approximation at the best mode.

@@ -43,10 +43,23 @@ static double place(const atvi_map *m, double near, bool top) {
   return inside(m, top ? m->upper - width(m) * near : m->lower + width(m) * near);
 }
 
-static point logit_at(const atvi_map *m, double constant, double xi) {
+static point plain_logit_at(const atvi_map *m, double constant, double xi) {
   double x = m->loc + m->scale * xi, e = exp(-fabs(x)), near = e / (1 + e);
   return (point){place(m, near, x > 0), constant - fabs(x) - 2 * log1p(e),
                  m->scale * width(m) * near / (1 + e), copysign(m->scale, x) * (2 * near - 1)};
+}
+
+/* log(1 + e^y) */
+static double softplus(double y) { return y > 0 ? y + log1p(exp(-y)) : log1p(exp(y)); }
+
+/* p = sigma(c x)^(1/c) is the share of the interval between theta and the end that the power names, where x grows away from it. */
+static point logit_at(const atvi_map *m, double constant, double xi) {
+  if (m->power == 1) return plain_logit_at(m, constant, xi);
+  double sign = m->power > 0 ? 1 : -1, c = fabs(m->power), x = sign * (m->loc + m->scale * xi);
+  double log_p = -softplus(-c * x) / c, log_rest = -softplus(c * x), rest = exp(log_rest), p = exp(log_p);
+  bool far = p > 0.5;
+  return (point){place(m, far ? -expm1(log_p) : p, far == (sign > 0)), constant + log_p + log_rest,
+                 m->scale * width(m) * p * rest, sign * m->scale * (rest - c * (1 - rest))};
 }
 
 static point probit_at(const atvi_map *m, double constant, double xi) {
@@ -120,6 +133,13 @@ void atvi_transform_map_vjp(const atvi_map *m, atvi_idx n, const double *xi, con
 
 /* ---- back ---- */
 
+static double logit(const atvi_map *m, double low, double high) {
+  if (m->power == 1) return log(low) - log(high);
+  double sign = m->power > 0 ? 1 : -1, c = fabs(m->power), near = m->power > 0 ? low : high, w = width(m);
+  double log_p = near < 0.5 * w ? log(near / w) : log1p(-(m->power > 0 ? high : low) / w);
+  return sign * (log_p - log(-expm1(c * log_p)) / c);
+}
+
 static double inverse(const atvi_map *m, double theta) {
   if (!(theta >= m->lower && theta <= m->upper)) return NAN;
   double low = theta - m->lower, high = m->upper - theta, x = theta;
@@ -129,7 +149,7 @@ static double inverse(const atvi_map *m, double theta) {
     if (has_both(m)) return low < high ? low / m->scale - 2 : 2 - high / m->scale;
     break;
   case ATVI_MAP_LOG: x = log(has_lower(m) ? low : high); break;
-  case ATVI_MAP_LOGIT: x = log(low) - log(high); break;
+  case ATVI_MAP_LOGIT: x = logit(m, low, high); break;
   case ATVI_MAP_PROBIT:
     x = low < high ? atvi_math_ndtri(low / width(m)) : -atvi_math_ndtri(high / width(m));
     break;
@@ -206,7 +226,7 @@ static bool two_ends(const atvi_map *m) {
 atvi_status atvi_transform_map_new(atvi_ctx *ctx, atvi_map_kind kind, double lower, double upper,
                                    atvi_map *out) {
   const char *want = unsuited(kind, lower, upper);
-  *out = (atvi_map){kind, lower, upper, 0, 1, SLOPE};
+  *out = (atvi_map){kind, lower, upper, 0, 1, SLOPE, 1};
   if (want)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: bounds %g and %g, want %s", atvi_transform_map_name(kind),
                      lower, upper, want);
@@ -226,5 +246,7 @@ atvi_status atvi_transform_map_check(atvi_ctx *ctx, const atvi_map *m) {
                      (m->upper - m->lower) / 4);
   if (m->kind == ATVI_MAP_SURJECTION && !(m->slope > 0 && m->slope <= SLOPE_MAX))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: slope = %g, want > 0 and <= %g", name, m->slope, SLOPE_MAX);
+  if (m->kind == ATVI_MAP_LOGIT && !(fabs(m->power) >= 1 && fabs(m->power) < HUGE_VAL))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: power = %g, want 1 or more, up or down", name, m->power);
   return ATVI_OK;
 }

@@ -25,9 +25,9 @@
 #include "core/core.h"
 
 typedef enum {
-  ATVI_MAP_NONE,       /* theta = loc + scale xi; no bounds */
-  ATVI_MAP_LOG,        /* one bound: theta = lower + exp(loc + scale xi), or upper - exp(...) */
-  ATVI_MAP_LOGIT,      /* theta = lower + (upper - lower) sigma(loc + scale xi) */
+  ATVI_MAP_NONE,  /* theta = loc + scale xi; no bounds */
+  ATVI_MAP_LOG,   /* one bound: theta = lower + exp(loc + scale xi), or upper - exp(...) */
+  ATVI_MAP_LOGIT, /* theta = lower + (upper - lower) sigma(c (loc + scale xi))^(1/c), c the power; see there */
   ATVI_MAP_PROBIT,     /* theta = lower + (upper - lower) Phi(loc + scale xi) */
   ATVI_MAP_SURJECTION, /* one bound or two */
 } atvi_map_kind;
@@ -37,13 +37,15 @@ typedef struct {
   double lower, upper; /* infinite where open; kinds check what they need */
   double loc, scale;   /* scale > 0; SURJECTION with two ends: 0 and (upper - lower) / 4, not to be changed */
   double slope;        /* SURJECTION: B in (0, 1e6] */
+  double
+      power; /* LOGIT: 1; above 1 it is the more like a logarithm of the distance from the lower end, below -1 from the upper end */
 } atvi_map;
 
-/* The map of that kind for these bounds with loc 0, scale 1 (surjection with two ends: (upper - lower) / 4), slope 20.
- * loc, scale and slope may be changed afterwards. Errors: EINVAL (bounds do not suit the kind). */
+/* The map of that kind for these bounds with loc 0, scale 1 (surjection with two ends: (upper - lower) / 4), slope 20, power 1.
+ * loc, scale, slope and power may be changed afterwards. Errors: EINVAL (bounds do not suit the kind). */
 ATVI_CHECKED atvi_status atvi_transform_map_new(atvi_ctx *ctx, atvi_map_kind kind, double lower, double upper,
                                                 atvi_map *out);
-/* Whether a map whose loc, scale or slope were changed is still one. Errors: EINVAL. */
+/* Whether a map whose loc, scale, slope or power were changed is still one. Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_transform_map_check(atvi_ctx *ctx, const atvi_map *m);
 
 /* xi, theta, ldj: [n]; ldj is added to. Never NaN or infinite for finite xi within +-1e6 or so; theta stays inside the

@@ -6,11 +6,11 @@
 #include "math/stat/stat.h"
 #include "models.h"
 
-enum { D = 4, N = 7 };
+enum { D = 4, N = 7, T = ATVI_BEND_TERMS };
 
 /* Two bends, the second of which displaces what the first goes along, in a frame. */
 typedef struct {
-  double shift[D], chol[D * D], v[2][D], by[2][2 * D], in_x[2][2 * D];
+  double shift[D], chol[D * D], v[2][D], by[2][T * D], in_x[2][T * D];
   atvi_member m;
 } bent;
 
@@ -25,9 +25,10 @@ static void make(bent *b) {
     double norm = 0;
     for (int i = 0; i < D; i++) b->v[m][i] = sin(1 + 3 * m + 2 * i), norm += b->v[m][i] * b->v[m][i];
     for (int i = 0; i < D; i++) b->v[m][i] /= sqrt(norm);
-    for (int c = 0; c < 2; c++) {
+    for (int c = 0; c < T; c++) {
       double *by = b->by[m] + c * D, along = 0;
-      for (int i = 0; i < D; i++) by[i] = 0.4 * cos(2 + m + c + 3 * i), along += by[i] * b->v[m][i];
+      for (int i = 0; i < D; i++)
+        by[i] = 0.4 / (1 + c * c * c) * cos(2 + m + c + 3 * i), along += by[i] * b->v[m][i];
       for (int i = 0; i < D; i++) by[i] -= along * b->v[m][i];
       for (int i = 0; i < D; i++)
         for (int k = 0; k <= i; k++) b->in_x[m][c * D + i] += b->chol[i * D + k] * by[k];

@@ -157,6 +157,31 @@ static void derivative_holds(const atvi_map *m, double xi, double h, double size
   if (!fold) CHECK_ABS(dtheta, (a - b) / step, 1e-7 * (fabs(dtheta) + fabs(a) * 1e-3));
 }
 
+/* A power keeps the integral, has its derivative and inverse, and is like a logarithm at the end that it names. */
+static void powers_of_logit(void) {
+  const double power[] = {8, -8, 3, -1.5, -1};
+  for (int k = 0; k < 5; k++) {
+    atvi_map m = made(ATVI_MAP_LOGIT, 0, 1, 0.31, 1.7, 20);
+    double ldj, back, sign = power[k] > 0 ? 1 : -1;
+    m.power = power[k];
+    CHECK_REL(integral(&m, falling, -40, 0.02, 4000), -expm1(-4) / 4, 1e-9);
+    CHECK_REL(integral(&m, bell, -40, 0.02, 4000), bell_between(0, 1), 1e-9);
+    for (double xi = -6; xi <= 6; xi += 0.37) {
+      double theta = theta_at(&m, xi, &ldj);
+      derivative_holds(&m, xi, 1e-5, 20, false);
+      atvi_transform_map_inv(&m, 1, &theta, &back);
+      if (theta > 1e-9 && 1 - theta > 1e-6) CHECK_ABS(back, xi, 1e-8);
+      double near = sign > 0 ? theta : 1 - theta, x = sign * (m.loc + m.scale * xi);
+      if (fabs(power[k]) == 8 && near < 0.6) CHECK_ABS(log(near), x, 0.003);
+    }
+  }
+  atvi_map m = made(ATVI_MAP_LOGIT, 0, 1, 0, 1, 20);
+  atvi_ctx *ctx = test_ctx();
+  m.power = 0.5;
+  CHECK_STATUS(atvi_transform_map_check(ctx, &m), ATVI_EINVAL);
+  atvi_ctx_free(ctx);
+}
+
 static void surjection_derivatives(void) {
   const double slope[] = {0.5, 1, 4, 20, 300, 1000};
   const double u[] = {-1000, -50.3, -50,  -10.1, -8,    -6.2, -6,  -4,   -2.7, -2.01,
@@ -373,4 +398,4 @@ TESTS({"two_ends", two_ends_keep_the_integral}, {"one_end", one_end_keeps_the_in
       {"fold", fold_derivatives_come_from_inside}, {"derivatives", one_to_one_derivatives},
       {"adds", adds_to_what_is_there}, {"inverse", inverse_undoes}, {"images", images_come_nearest_first},
       {"bounds", bounds_are_approached_not_reached}, {"refused", unsuited_bounds_are_refused},
-      {"checked", changed_maps_are_checked})
+      {"checked", changed_maps_are_checked}, {"powers", powers_of_logit})
