@@ -33,7 +33,7 @@ static world *open_elbo(const toy *t, const atvi_flow_shape *shape, double sprea
   CHECK_OK(atvi_infer_space_new(w->ctx, w->ev, NULL, 1, &w->space));
   CHECK_OK(atvi_flow_family_flow(w->ctx, shape, &w->family));
   CHECK_OK(atvi_infer_elbo_new(w->ctx, w->space, &w->family, 5, false, batch, &w->e));
-  w->m = (atvi_member){numbers(w->family.size), numbers(d), numbers(d * d), 0, false};
+  w->m = (atvi_member){.phi = numbers(w->family.size), .shift = numbers(d), .chol = numbers(d * d)};
   w->family.ops->init(w->family.self, w->m.phi);
   atvi_rng r = atvi_math_rng_at(3, ATVI_STREAM_TEST, 0, 0);
   for (atvi_idx i = 0; i < w->family.size; i++) w->m.phi[i] += spread * atvi_math_rng_normal(&r);
