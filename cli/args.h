@@ -59,6 +59,11 @@ enum { ATVI_ARGS_MOST = 64 };
       "runs", "DIR", TEXT, into,                                                                             \
       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model.")
 #define ATVI_ROW_THREADS(into) ATVI_ROW("threads", "N", COUNT, into, "Threads (default: one per core).")
+#define ATVI_ROW_CHECKPOINT(into)                                                                            \
+  ATVI_ROW(                                                                                                  \
+      "checkpoint", "TIME", DURATION, into,                                                                  \
+      "Keep the state of the fit in DIR/checkpoint at most this often, so that it can be resumed: 5s, 10m "  \
+      "(default 30s).")
 #define ATVI_ROW_NO_COMPILE(into)                                                                            \
   ATVI_ROW("no-compile", NULL, FLAG, into, "Use the interpreter instead of compiling the model.")
 #define ATVI_ROW_QUIET(into)                                                                                 \

@@ -27,6 +27,7 @@ static const char *const after[] = {
     "DIR/figures/       its figures as SVG and PDF\n"
     "DIR/model.atvi     a copy of the model file\n"
     "DIR/fit.json       how the fit was called\n"
+    "DIR/checkpoint     state of a fit that is running or was interrupted\n"
     "DIR/emulator-NAME.json\n"
     "                   the emulators it used, for atvi predict\n"
     "$XDG_CACHE_HOME/atvi\n"
@@ -34,7 +35,8 @@ static const char *const after[] = {
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the fit early: results so far are written,\n"
     "the summary says so, and the exit status is 130. A second signal exits at\n"
-    "once.\n",
+    "once. 'atvi fit --resume DIR' goes on, also after kill -9, a crash of the\n"
+    "machine, or the time limit of a batch system; so does the same command.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, or a file of the results could not be written\n"
@@ -53,7 +55,7 @@ typedef struct {
   atvi_app_fit_opts fit;
   atvi_arg_list fix, data;
   atvi_idx threads;
-  bool strict, quiet;
+  bool strict, quiet, resume;
 } options;
 
 static int parse(options *o, int argc, char **argv, const char **path) {
@@ -62,6 +64,11 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "Folder for the results. Default: a new numbered folder here, named after the model (cold-001, "
        "cold-002, ...)."},
       {"force", NULL, ATVI_ARG_FLAG, &o->fit.force, "Write into DIR even if it exists."},
+      {"resume", NULL, ATVI_ARG_FLAG, &o->resume,
+       "Go on with a fit that was interrupted or killed: instead of MODEL give its folder DIR. The draws are "
+       "those "
+       "of a fit that was not interrupted. The model, its data and the program must be what they were."},
+      ATVI_ROW_CHECKPOINT(&o->fit.checkpoint_s),
       ATVI_ROW_THREADS(&o->threads),
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix,
        "Hold a parameter at a value; may be repeated. beta.1=0.9 holds one element of an array, beta=0.9 "
@@ -88,7 +95,36 @@ static int parse(options *o, int argc, char **argv, const char **path) {
   return atvi_args_parse(&atvi_cmd_fit, arg, argc, argv, path);
 }
 
+/* A fit that goes on has the options that it was begun with. */
+static bool may_resume(options *o) {
+  const atvi_fit_option *p;
+  const char *other = o->fit.out       ? "out"
+                      : o->fit.holdout ? "holdout"
+                      : o->fix.n       ? "fix"
+                      : o->data.n      ? "data"
+                                       : NULL;
+  for (int i = 0; (p = atvi_infer_fit_option_at(i)); i++)
+    if (!atvi_infer_fit_option_is_default(p, &o->fit.how) && p->kind != ATVI_OPTION_SECONDS)
+      other = p->flag ? p->flag : p->name;
+  if (!other && (o->fit.model.folder || o->fit.model.runs)) other = o->fit.model.runs ? "runs" : "folder";
+  if (other)
+    fprintf(stderr, "atvi fit: --%s cannot be given with --resume: the fit goes on as it was begun\n", other);
+  o->fit.resume = o->fit.model.path;
+  return !other;
+}
+
+static void say_resume(const char *dir) {
+  if (!dir) return;
+  atvi_show_end();
+  fprintf(stderr, "atvi fit: interrupted; 'atvi fit --resume %s' goes on\n", dir);
+}
+
 static int report(const options *o, const atvi_app_fit_result *r) {
+  if (!r->text) { /* --resume of a fit that is complete */
+    char line[PATH_MAX + 64];
+    snprintf(line, sizeof line, o->quiet ? "%s\n" : "%s is complete; there is nothing to resume\n", r->dir);
+    return atvi_print(line);
+  }
   int code = o->quiet ? ATVI_EXIT_DONE : atvi_print_judged(r->text, 1, &r->judged);
   if (code == ATVI_EXIT_DONE) {
     char line[PATH_MAX + 32];
@@ -111,6 +147,7 @@ static int run(int argc, char **argv) {
   options o = {.fit.how = atvi_fit_defaults()};
   int code = parse(&o, argc, argv, &o.fit.model.path);
   if (code >= 0) return code;
+  if (o.resume && !may_resume(&o)) return ATVI_EXIT_USAGE;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
@@ -122,6 +159,7 @@ static int run(int argc, char **argv) {
     atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to write into it, or choose another --out.\n");
+    say_resume(result.resume);
   }
   atvi_call_close(&s);
   return code;
@@ -132,7 +170,8 @@ const atvi_command atvi_cmd_fit = {
     .brief = "infer the parameters of a model from its data",
     .usage = "MODEL [--method METHOD] [--seed N] [--out DIR]\n"
              "         [--threads N] [--fix NAME=VALUE] [--max-time TIME]\n"
-             "         [--data FILE] ...",
+             "         [--data FILE] ...\n"
+             "--resume DIR [--threads N] [--max-time TIME] ...",
     .operand = "MODEL",
     .about = "Draws from the posterior distribution of the parameters of MODEL given its data, writes the "
              "draws and a summary into a folder, and prints the summary with a verdict (ok, warn or bad) and "

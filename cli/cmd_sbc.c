@@ -27,7 +27,8 @@ static const char *const after[] = {
     "                   the table as JSON\n",
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the run; the same command continues it: what\n"
-    "is recorded is not done again. You may ask for more replicates then.\n",
+    "is recorded is not done again, and the fit that was running goes on. You may\n"
+    "ask for more replicates then.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, or every fit failed\n"
@@ -68,6 +69,7 @@ static int parse(options *o, int argc, char **argv) {
       ATVI_ROW_FOLDER(&o->sbc.model.folder),
       ATVI_ROW_RUNS(&o->sbc.model.runs),
       ATVI_ROW_THREADS(&o->threads),
+      ATVI_ROW_CHECKPOINT(&o->sbc.checkpoint_s),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
        "End with status 3 if the method is not calibrated or a fit failed."},

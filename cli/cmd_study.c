@@ -20,8 +20,9 @@ static const char *const after[] = {
     "             as in atvi predict, mean over the replicates\n",
     "SIGNALS",
     "Ctrl-C (SIGINT), SIGTERM or a power cut end the study. The same\n"
-    "command continues it: what is recorded is not done again. You may then ask\n"
-    "for more replicates or other methods, but other settings are an error.\n",
+    "command continues it: what is recorded is not done again, and the fit that\n"
+    "was running goes on. You may then ask for more replicates or other methods,\n"
+    "but other settings are an error.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, every fit failed, or a file of the results could not be\n"
@@ -69,6 +70,7 @@ static int parse(options *o, int argc, char **argv) {
       ATVI_ROW_FOLDER(&o->study.model.folder),
       ATVI_ROW_RUNS(&o->study.model.runs),
       ATVI_ROW_THREADS(&o->threads),
+      ATVI_ROW_CHECKPOINT(&o->study.checkpoint_s),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
       ATVI_ROW_NO_COMPILE(&o->study.model.interpret),

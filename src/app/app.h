@@ -99,6 +99,10 @@ typedef struct {
   bool live;
   /* DIR/progress.json and a page of the running fit are kept up to date. */
   bool watched;
+  /* --resume: folder of a fit that was interrupted; model, method and the rest are then those of that fit. NULL: none. */
+  const char *resume;
+  /* --checkpoint: most seconds between two checkpoints; 0: the default. */
+  double checkpoint_s;
 } atvi_app_fit_opts;
 
 typedef struct {
@@ -114,10 +118,12 @@ typedef struct {
   bool stopped;
   /* Path of the report; NULL: none was written. */
   const char *report;
+  /* Folder to give to --resume; NULL: there is nothing left to do. */
+  const char *resume;
 } atvi_app_fit_result;
 
-/* atvi fit. EEXIST: the folder exists and force is not set. ESTOP: stopped before there was anything to
- * keep. */
+/* atvi fit. A fit that was interrupted in the folder goes on. EEXIST: the folder exists and force is not set. ESTOP: stopped before there
+ * was anything to keep. */
 ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                                       atvi_app_fit_result *result);
 
@@ -258,6 +264,8 @@ typedef struct {
   const char *data_dir;
   /* --pattern: their names, with %d for the number; NULL: set_%d.csv. */
   const char *pattern;
+  /* --checkpoint, as in atvi fit. */
+  double checkpoint_s;
 } atvi_app_study_opts;
 
 typedef struct {
@@ -287,6 +295,8 @@ typedef struct {
   const char *out;
   /* --scale-sd: factor that shrinks posterior draws about their mean, to test that it is noticed; 1: none. */
   double scale_sd;
+  /* --checkpoint, as in atvi fit. */
+  double checkpoint_s;
 } atvi_app_sbc_opts;
 
 /* atvi sbc. Likewise. */

@@ -9,6 +9,7 @@
 #include "app/export.h"
 #include "app/predictions.h"
 #include "app/report.h"
+#include "app/resume.h"
 #include "diag/summary.h"
 #include "draws/made.h"
 #include "infer/fit.h"
@@ -231,6 +232,19 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   return atvi_app_delivery_make(ctx, pool, l, y);
 }
 
+/* What is known of a fit that is to go on later is on the disk before its results so far are. */
+static void put_aside(atvi_loaded *l, atvi_memo **memo) {
+  atvi_model_evaluator_set_memo(l->ev, NULL);
+  atvi_io_memo_close(*memo, false);
+  *memo = NULL;
+}
+
+static bool interrupted(atvi_ctx *ctx, atvi_status status, const atvi_delivery *y) {
+  bool stopped = status == ATVI_OK && y->draws->made->end == ATVI_END_STOPPED;
+  return stopped || status == ATVI_ESTOP || status == ATVI_ENOMEM ||
+         (status == ATVI_OK && atvi_stop_asked(ctx));
+}
+
 /* The input of all that follows: the history, and the predictions at the draws. */
 static atvi_status predict(atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                            const atvi_recorder *rec, atvi_draws *d) {
@@ -240,25 +254,44 @@ static atvi_status predict(atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_
   return atvi_app_predictions_of_fit(l, &opts->model, l->model->lang->source, opts->holdout, command, d);
 }
 
-atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
+static atvi_status run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+                       const atvi_fit_plan *plan, atvi_app_fit_result *result) {
+  atvi_delivery y = {0};
+  atvi_report_session report;
+  atvi_memo *memo;
+  ATVI_TRY(atvi_app_resume_begin(ctx, pool, opts, l, &result->dir, &memo));
+  atvi_model_evaluator_set_memo(l->ev, memo);
+  atvi_app_report_begin(ctx, pool, opts, l, result->dir, &report);
+  atvi_status status = infer(ctx, pool, opts, plan, l, &y);
+  if (interrupted(ctx, status, &y)) {
+    put_aside(l, &memo);
+    result->resume = result->dir;
+  }
+  if (status == ATVI_OK) status = predict(pool, opts, l, &report.rec, y.plain);
+  if (status == ATVI_OK) status = finish(ctx, pool, opts, l, &y, &report, result);
+  atvi_app_report_end(&report);
+  atvi_model_evaluator_set_memo(l->ev, NULL);
+  atvi_io_memo_close(memo, true);
+  if (status != ATVI_OK) rmdir(result->dir); /* removed only if empty: it contains nothing of the user's */
+  atvi_app_delivery_free(&y);
+  return status;
+}
+
+atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *given,
                          atvi_app_fit_result *result) {
   atvi_fit_plan plan;
   atvi_loaded l;
-  atvi_delivery y = {0};
+  atvi_app_fit_opts opts = *given;
   *result = (atvi_app_fit_result){0};
-  ATVI_TRY(atvi_infer_fit_check(ctx, &opts->how, &plan));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_load_opts){.holdout = opts->holdout}, &l));
-  atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
-  if (status == ATVI_OK) {
-    atvi_report_session report;
-    atvi_app_report_begin(ctx, pool, opts, &l, result->dir, &report);
-    status = infer(ctx, pool, opts, &plan, &l, &y);
-    if (status == ATVI_OK) status = predict(pool, opts, &l, &report.rec, y.plain);
-    if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, &y, &report, result);
-    atvi_app_report_end(&report);
-    if (status != ATVI_OK) rmdir(result->dir); /* removed only if empty: it contains nothing of the user's */
+  if (given->resume && !atvi_app_resume_there(pool, given->resume) &&
+      atvi_app_whole_fit(ctx, pool, given->resume) == ATVI_OK) {
+    result->dir = given->resume;
+    return ATVI_OK;
   }
-  atvi_app_delivery_free(&y);
+  if (given->resume) ATVI_TRY(atvi_app_resume_options(ctx, pool, given, &opts));
+  ATVI_TRY(atvi_infer_fit_check(ctx, &opts.how, &plan));
+  ATVI_TRY(atvi_app_load(ctx, &opts.model, &(atvi_model_load_opts){.holdout = opts.holdout}, &l));
+  atvi_status status = run(ctx, pool, &opts, &l, &plan, result);
   atvi_app_unload(&l);
   return status;
 }

@@ -358,14 +358,7 @@ static void add_files(const files *f, const char *runs) {
   if (folder) add_file(f, ATVI_SIM_RECORD, atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD));
 }
 
-void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                              atvi_idx replicates) {
-  char text[24];
-  snprintf(text, sizeof text, "%" PRIu64, seed);
-  atvi_io_json_object(w, NULL);
-  atvi_io_json_put(w, "version", json_string(ATVI_VERSION));
-  atvi_io_json_put(w, "replicates", json_integer(replicates));
-  atvi_io_json_put(w, "seed", json_string(text));
+void atvi_app_record_inputs(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model) {
   atvi_io_json_object(w, "fix");
   for (atvi_idx i = 0; i < model->n_fix; i++)
     atvi_io_json_put(w, model->fix[i].name, atvi_app_bytes_json(w->pool, model->fix[i].value));
@@ -377,4 +370,15 @@ void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app
   atvi_io_json_list(w, "files");
   add_files(&(files){w->pool, l->model->lang, w}, model->runs);
   atvi_io_json_end(w);
+}
+
+void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
+                              atvi_idx replicates) {
+  char text[24];
+  snprintf(text, sizeof text, "%" PRIu64, seed);
+  atvi_io_json_object(w, NULL);
+  atvi_io_json_put(w, "version", json_string(ATVI_VERSION));
+  atvi_io_json_put(w, "replicates", json_integer(replicates));
+  atvi_io_json_put(w, "seed", json_string(text));
+  atvi_app_record_inputs(w, l, model);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/replicate.h"
 #include "app/emulators.h"
+#include "app/resume.h"
 #include "io/file.h"
 #include <inttypes.h>
 #include <math.h>
@@ -127,6 +128,7 @@ typedef struct {
   const atvi_replicate_place *at;
   /* Fits before this one, and in total. */
   double before, all;
+  const char *program;
 } progress;
 
 static bool stop_asked(void *user) {
@@ -142,6 +144,23 @@ static void on_progress(void *user, const atvi_progress *p) {
             w->at->replicate, w->x->replicates, w->at->method, p->phase);
 }
 
+/* A fit that was interrupted goes on. */
+static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_replicate *out) {
+  const atvi_replicate_place *at = where->at;
+  atvi_memo *memo;
+  const char *about =
+      atvi_pool_printf(out->pool, "%s, replicate %td, method %s, seed %" PRIu64 ", data %016" PRIx64,
+                       where->program, at->replicate, at->method, at->seed, at->hash);
+  if (!about) return ATVI_ENOMEM;
+  ATVI_TRY(
+      atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, where->x->checkpoint_s, about, &memo));
+  atvi_model_evaluator_set_memo(out->l.ev, memo);
+  atvi_status status = atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws);
+  atvi_model_evaluator_set_memo(out->l.ev, NULL);
+  atvi_io_memo_close(memo, !atvi_stop_asked(out->ctx));
+  return status;
+}
+
 /* `out` must be freed whatever the status; the message of a failure is in out->ctx, or if that is NULL memory
  * was exhausted. */
 static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_fit_plan *plan,
@@ -152,7 +171,7 @@ static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_
   atvi_ctx_set_progress(out->ctx, on_progress, where);
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
-  ATVI_TRY(atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws));
+  ATVI_TRY(infer(where, plan, out));
   /* whether or not the fit noticed: from then on its results may differ */
   out->stopped = out->y.draws->made->end == ATVI_END_STOPPED || atvi_stop_asked(out->ctx);
   return atvi_app_delivery_make(out->ctx, out->pool, &out->l, &out->y);
@@ -217,13 +236,13 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
 
 /* ---- the loop ---- */
 
-static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx before,
-                           bool *stopped) {
+static atvi_status fit_one(const atvi_repeat *x, const char *program, atvi_pool *pool,
+                           atvi_replicate_place *at, atvi_idx before, bool *stopped) {
   atvi_fit_plan plan;
   atvi_replicate one = {0};
   atvi_app_model model = *x->model;
   const char *line;
-  progress where = {x, at, (double)before, (double)(x->replicates * x->n_method)};
+  progress where = {x, at, (double)before, (double)(x->replicates * x->n_method), program};
   ATVI_TRY(atvi_app_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
   atvi_status status = x->data(x, pool, at, &model);
   if (goes_on(status)) {
@@ -250,6 +269,8 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
 }
 
 atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
+  const char *program = atvi_app_resume_program(x->rec->pool);
+  if (!program) return ATVI_ENOMEM;
   if (x->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
   for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
@@ -259,7 +280,7 @@ atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
     *stopped = atvi_stop_asked(x->ctx);
     if (*stopped) return ATVI_OK;
     ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-    atvi_status status = fit_one(x, pool, &at, i, stopped);
+    atvi_status status = fit_one(x, program, pool, &at, i, stopped);
     atvi_pool_free(pool);
     if (status != ATVI_OK || *stopped) return status;
   }

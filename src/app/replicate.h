@@ -38,6 +38,8 @@ void atvi_app_record_close(atvi_record *rec);
 
 enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. this */
 
+/* Adds what the results of a fit depend on: fixed parameters, the data, the model, and the files it reads. */
+void atvi_app_record_inputs(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model);
 /* Opens the object of settings with those that both commands share: the model, the files it reads, fixed
  * parameters, the seed. */
 void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
@@ -125,6 +127,8 @@ struct atvi_repeat {
   /* Fields of atvi_headline in the record. */
   const char *keys;
   double begun_s;
+  /* Most seconds between two checkpoints of a fit; 0: the default. */
+  double checkpoint_s;
   void *self;
   /* Gives model the data of at->replicate, and at their hash. */
   atvi_status (*data)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);

@@ -136,6 +136,7 @@ static atvi_status run_all(sbc *x, bool *stopped) {
                                             .method = &x->opts->method,
                                             .keys = FIT,
                                             .begun_s = x->begun_s,
+                                            .checkpoint_s = x->opts->checkpoint_s,
                                             .self = x,
                                             .data = get_data,
                                             .cells = add_ranks},

@@ -266,6 +266,7 @@ static atvi_status run_all(study *x, bool *stopped) {
                                             .named = true,
                                             .keys = ATVI_STUDY_FIT,
                                             .begun_s = x->begun_s,
+                                            .checkpoint_s = x->opts->checkpoint_s,
                                             .self = x,
                                             .data = get_data,
                                             .cells = add_scores},

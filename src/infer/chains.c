@@ -274,15 +274,16 @@ static void run_item(void *arg, atvi_idx group, int worker) {
   c->reached[group] = c->ops->run(c->self, group, worker);
 }
 
-/* Runs all chains to iteration `to` in blocks of about BLOCK_S; false: it ended before. */
-static bool run_to(atvi_chains *c, atvi_idx to, atvi_end *end) {
-  while (c->done < to) {
+/* Runs all chains to iteration c->to in blocks of about BLOCK_S; false: it ended before. */
+static bool run_on(atvi_chains *c) {
+  while (c->done < c->to) {
     double now = atvi_clock_s() - c->begun_s;
-    if (atvi_stop_asked(c->ctx)) return *end = ATVI_END_STOPPED, false;
-    if (now > c->opts.max_seconds) return *end = ATVI_END_LIMIT, false;
+    atvi_io_stretch_mark(atvi_model_evaluator_memo(c->ev), c);
+    if (atvi_stop_asked(c->ctx)) return c->end = ATVI_END_STOPPED, false;
+    if (now > c->opts.max_seconds) return c->end = ATVI_END_LIMIT, false;
     report(c, now);
     atvi_idx full = c->plan.from + c->room * c->thin;
-    c->goal = to < full ? to : full;
+    c->goal = c->to < full ? c->to : full;
     atvi_parallel(c->ctx, c->plan.groups, run_item, c);
     c->done = c->goal;
     for (atvi_idx g = 0; g < c->plan.groups; g++)
@@ -304,27 +305,79 @@ double atvi_infer_chains_outlook(atvi_chains *c) {
   return c->ops->further ? fmin(share, c->ops->further(c->self)) : share;
 }
 
-bool atvi_infer_chains_on(atvi_chains *c, atvi_end *end) {
-  for (atvi_idx to; !c->warm && (to = c->ops->warm_up(c->self)) > 0;)
-    if (!run_to(c, to, end)) return true;
-  c->warm = true;
-  c->check =
-      c->check == 0 ? c->plan.first_check - c->plan.from : (atvi_idx)ceil(CHECK_RATIO * (double)c->check);
+/* To the next checkpoint. Returns whether the run is over. */
+static bool go_on(atvi_chains *c) {
+  while (!c->warm) {
+    if (c->to <= c->done) c->to = c->ops->warm_up(c->self);
+    c->warm = c->to == 0;
+    if (!run_on(c)) return true;
+  }
+  if (c->to <= c->done)
+    c->check =
+        c->check == 0 ? c->plan.first_check - c->plan.from : (atvi_idx)ceil(CHECK_RATIO * (double)c->check);
   bool last = c->plan.from + c->check >= c->opts.max_iter;
-  if (!run_to(c, last ? c->opts.max_iter : c->plan.from + c->check, end)) return true;
+  c->to = last ? c->opts.max_iter : c->plan.from + c->check;
+  if (!run_on(c)) return true;
   find_absent(c);
   bool enough = atvi_infer_chains_kept(c).n * c->m >= c->plan.look_min;
   c->passed = enough && judge(c) ? c->passed + 1 : 0;
-  *end = c->passed == PASSES ? ATVI_END_DONE : ATVI_END_LIMIT;
+  c->end = c->passed == PASSES ? ATVI_END_DONE : ATVI_END_LIMIT;
   if (c->passed == PASSES || last) return true;
   if (c->passed == 0 && c->ops->not_passed) c->ops->not_passed(c->self, enough);
   return false;
 }
 
+/* Everything that a run changes, but for what only the clock knows. */
+static void state(void *self, atvi_state *s) {
+  atvi_chains *c = self;
+  size_t d = (size_t)c->d, m = (size_t)c->m;
+  atvi_idx *number[] = {&c->done, &c->to,   &c->goal,  &c->thin, &c->plan.discard,
+                        &c->late, &c->live, &c->worst, &c->check};
+  for (size_t k = 0; k < sizeof number / sizeof *number; k++) ATVI_STATE(s, *number[k]);
+  ATVI_STATE(s, c->passed);
+  ATVI_STATE(s, c->warm);
+  ATVI_STATE(s, c->over);
+  ATVI_STATE(s, c->end);
+  ATVI_STATE(s, c->seen);
+  ATVI_STATE(s, c->share);
+  ATVI_STATE(s, c->moved_drop);
+  atvi_io_state(s, c->quality, d * sizeof *c->quality);
+  atvi_io_state(s, c->mass, 2 * m * sizeof *c->mass);
+  atvi_io_state(s, c->moved, m * sizeof *c->moved);
+  atvi_io_state(s, c->absent, m * sizeof *c->absent);
+  atvi_idx filled = c->goal > c->plan.from ? (c->goal - c->plan.from) / c->thin : 0;
+  for (atvi_idx k = 0; k < c->plan.rows * c->m; k++)
+    atvi_io_state(s, c->store + k * c->room, (size_t)filled * sizeof *c->store);
+  c->ops->state(c->self, s);
+  atvi_model_evaluator_state(c->ev, s);
+}
+
+/* False: there is nothing left to do. */
+static bool begin_stretch(atvi_chains *c) {
+  return !c->ops->state || !atvi_io_stretch_begin(atvi_model_evaluator_memo(c->ev),
+                                                  &(atvi_stretch){c->ops->name, state, c, .lean = true});
+}
+
+static void end_stretch(atvi_chains *c) {
+  if (c->ops->state) atvi_io_stretch_end(atvi_model_evaluator_memo(c->ev), c->to <= c->done);
+}
+
+bool atvi_infer_chains_on(atvi_chains *c, atvi_end *end) {
+  if (begin_stretch(c)) {
+    c->over = go_on(c);
+    end_stretch(c);
+  }
+  *end = c->end;
+  return c->over;
+}
+
 atvi_end atvi_infer_chains_loop(atvi_chains *c) {
   atvi_end end = ATVI_END_LIMIT;
-  while (!atvi_infer_chains_on(c, &end)) {}
-  return end;
+  if (begin_stretch(c)) {
+    while (!atvi_infer_chains_on(c, &end)) {}
+    end_stretch(c);
+  }
+  return c->end;
 }
 
 /* ---- delivery ---- */

@@ -15,7 +15,8 @@
  *            40 parameters and the defaults.
  * Threads    a group runs a whole block alone. Where blocks end follows the clock and means nothing to the
  *            results: random numbers belong to (seed, iteration, chain), adaptation and checkpoints to
- *            iteration numbers. */
+ *            iteration numbers.
+ * Kills      a run is a stretch of io/memo.h, marked between blocks. */
 #ifndef ATVI_INFER_CHAINS_H
 #define ATVI_INFER_CHAINS_H
 
@@ -168,6 +169,8 @@ typedef struct {
   void (*copy)(void *self, atvi_idx to, atvi_idx from);
   /* Adds what the method knows. */
   void (*made)(const void *self, atvi_made *made);
+  /* Names everything that run, warm_up and not_passed change, in the pause between two blocks. NULL: an interrupted run begins again. */
+  atvi_state_fn *state;
   /* Frees what is not in the pool. NULL: nothing. */
   void (*end)(void *self);
 } atvi_chains_ops;
@@ -214,8 +217,8 @@ struct atvi_chains {
   double begun_s;
   /* parameters, chains */
   atvi_idx d, m;
-  /* iterations that all chains have done */
-  atvi_idx done;
+  /* iterations that all chains have done, and to which they are on their way, if that is more */
+  atvi_idx done, to;
   /* where chains wait for each other */
   atvi_idx goal;
   /* evaluations per chain of a block */
@@ -251,6 +254,9 @@ struct atvi_chains {
   bool warm;
   atvi_idx check;
   int passed;
+  /* the run is over, and how it ended */
+  bool over;
+  atvi_end end;
 };
 
 /* A whole run of a method that begins at draws of the prior. c has ctx, ev, ops and self.

@@ -111,6 +111,7 @@ void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
 }
 
 void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier) { e->outlier = outlier; }
+void atvi_infer_elbo_state(atvi_elbo *e, atvi_state *s) { ATVI_STATE(s, e->limit); }
 
 /* ---- one part ---- */
 

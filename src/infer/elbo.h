@@ -57,6 +57,8 @@ void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch);
 /* From the second gradient on a draw's gradient of log pi is held to this many times the ninth decile of the lengths in the batch before; HUGE_VAL, as
  * after new: not at all. */
 void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier);
+/* What one gradient leaves for the next. */
+void atvi_infer_elbo_state(atvi_elbo *e, atvi_state *s);
 /* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
  * failed are left out of the mean; the gradient is that of mean + log(share of draws that did not fail). */
 atvi_elbo_info atvi_infer_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,

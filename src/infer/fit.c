@@ -84,7 +84,9 @@ atvi_status atvi_infer_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_
 atvi_status atvi_infer_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan,
                                 atvi_draws **out) {
   *out = NULL;
-  return plan->method->run(ctx, ev, plan, out);
+  ATVI_TRY(plan->method->run(ctx, ev, plan, out));
+  (*out)->made->seconds += atvi_io_memo_seconds(atvi_model_evaluator_memo(ev));
+  return ATVI_OK;
 }
 
 /* ---- targets of others ---- */

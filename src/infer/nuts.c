@@ -442,6 +442,29 @@ static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   return ATVI_OK;
 }
 
+static void state(void *self, atvi_state *s) {
+  nuts *r = self;
+  size_t bytes = (size_t)r->c.d * sizeof(double);
+  ATVI_STATE(s, r->at_window);
+  atvi_io_state(s, r->var, bytes);
+  for (atvi_idx k = 0; k < r->c.m; k++) {
+    nuts_chain *c = chain_at(r, k);
+    double *number[] = {&c->seen,      &c->mean_log_pi,  &c->count,      &c->accept,
+                        &c->depth,     &c->divergences,  &c->hits,       &c->energy,
+                        &c->energy_m2, &c->energy_jumps, &c->energy_mean};
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) ATVI_STATE(s, *number[i]);
+    ATVI_STATE(s, c->iteration);
+    ATVI_STATE(s, c->doing);
+    ATVI_STATE(s, c->search);
+    ATVI_STATE(s, c->way);
+    ATVI_STATE(s, c->dual);
+    atvi_io_state(s, c->mean, bytes);
+    atvi_io_state(s, c->m2, bytes);
+    atvi_infer_nuts_tree_state(&c->tree, s);
+    c->tree.var = r->var;
+  }
+}
+
 /* The smallest energy fraction of missing information (Betancourt 2016) of the chains; NaN: too few
  * iterations. */
 static double ebfmi(const nuts *r) {
@@ -480,6 +503,7 @@ static const atvi_chains_ops OPS = {.name = "nuts",
                                     .mass = mass,
                                     .copy = copy,
                                     .made = made,
+                                    .state = state,
                                     .end = end};
 
 atvi_status atvi_infer_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,

@@ -69,6 +69,40 @@ void atvi_infer_nuts_tree_carve(atvi_arena *a, atvi_nuts_tree *t, atvi_idx d, in
   }
 }
 
+static void place_state(atvi_nuts_place *q, size_t bytes, atvi_state *s) {
+  double *row[] = {q->x, q->g, q->theta}, *number[] = {&q->log_pi, &q->log_prior, &q->log_lik, &q->energy};
+  for (int k = 0; k < 3; k++) atvi_io_state(s, row[k], bytes);
+  for (int k = 0; k < 4; k++) ATVI_STATE(s, *number[k]);
+}
+
+static void node_state(atvi_nuts_node *n, size_t bytes, atvi_state *s) {
+  double *row[] = {n->rho, n->p[0], n->p[1], n->v[0], n->v[1]};
+  for (int k = 0; k < 5; k++) atvi_io_state(s, row[k], bytes);
+  ATVI_STATE(s, n->log_weight);
+  place_state(&n->pick, bytes, s);
+}
+
+void atvi_infer_nuts_tree_state(atvi_nuts_tree *t, atvi_state *s) {
+  size_t bytes = (size_t)t->d * sizeof(double);
+  int *number[] = {&t->max_depth, &t->sign, &t->n_stack, &t->depth, &t->steps};
+  atvi_nuts_phase *phase[] = {&t->move, &t->end[0], &t->end[1]};
+  for (int k = 0; k < 5; k++) ATVI_STATE(s, *number[k]);
+  ATVI_STATE(s, t->eps);
+  ATVI_STATE(s, t->rng);
+  ATVI_STATE(s, t->h0);
+  ATVI_STATE(s, t->leaves);
+  ATVI_STATE(s, t->sum_accept);
+  ATVI_STATE(s, t->divergent);
+  place_state(&t->at, bytes, s);
+  for (int k = 0; k < 3; k++) {
+    atvi_io_state(s, phase[k]->x, bytes);
+    atvi_io_state(s, phase[k]->p, bytes);
+    atvi_io_state(s, phase[k]->g, bytes);
+  }
+  node_state(&t->whole, bytes, s);
+  for (int k = 0; k < t->n_stack; k++) node_state(&t->stack[k], bytes, s);
+}
+
 /* ---- pieces ---- */
 
 static void copy(atvi_idx d, double *to, const double *from) { memcpy(to, from, (size_t)d * sizeof *to); }

@@ -4,6 +4,7 @@
 #define ATVI_INFER_NUTS_TREE_H
 
 #include "core/core.h"
+#include "io/memo.h"
 #include "math/rng.h"
 
 /* ---- trees ---- */
@@ -76,6 +77,8 @@ void atvi_infer_nuts_tree_carve(atvi_arena *a, atvi_nuts_tree *t, atvi_idx d, in
  * other half. Returns H, infinite where there is no density. */
 void atvi_infer_nuts_leap(atvi_nuts_tree *t);
 double atvi_infer_nuts_land(atvi_nuts_tree *t, const atvi_nuts_value *v);
+/* Everything but var, in the middle of a transition too. */
+void atvi_infer_nuts_tree_state(atvi_nuts_tree *t, atvi_state *s);
 /* at, var, eps and rng are set. */
 void atvi_infer_nuts_begin(atvi_nuts_tree *t);
 /* Returns whether the transition is complete. */

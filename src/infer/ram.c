@@ -293,6 +293,20 @@ static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   return ATVI_OK;
 }
 
+static void state(void *self, atvi_state *s) {
+  ram *r = self;
+  size_t d = (size_t)r->c.d;
+  ATVI_STATE(s, r->looked);
+  for (atvi_idx g = 0; g < r->c.plan.groups; g++) {
+    const atvi_lanes *l = &r->group[g].lanes;
+    atvi_io_state(s, l->S, d * (d + 1) / 2 * ATVI_LANES * sizeof(double));
+    atvi_io_state(s, l->x, d * ATVI_LANES * sizeof(double));
+    atvi_io_state(s, l->log_prior, ATVI_LANES * sizeof(double));
+    atvi_io_state(s, l->log_lik, ATVI_LANES * sizeof(double));
+    atvi_io_state(s, l->accepted, ATVI_LANES * sizeof(double));
+  }
+}
+
 static void made(const void *self, atvi_made *about) {
   const ram *r = self;
   double sum = 0, n = (double)(r->c.done > r->anneal ? r->c.done - r->anneal : r->c.done);
@@ -310,7 +324,8 @@ atvi_status atvi_infer_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_cha
                                       .not_passed = not_passed,
                                       .mass = mass,
                                       .copy = copy,
-                                      .made = made};
+                                      .made = made,
+                                      .state = state};
   const atvi_chains_opts standard = atvi_infer_chains_defaults();
   ram r = {.c = {.ctx = ctx, .ev = ev, .ops = &OPS, .self = &r}};
   return atvi_infer_chains_sample(&r.c, opts ? opts : &standard, out);

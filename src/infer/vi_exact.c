@@ -165,6 +165,28 @@ static double further(void *self) {
   return isnan(ess) ? 0 : fmin(share, ess / (TAIL * s->c.opts.ess));
 }
 
+static void state(void *self, atvi_state *s) {
+  sampler *x = self;
+  size_t lane = L * sizeof(double), d = (size_t)x->v->d, parts = (size_t)x->v->n_part;
+  double *step[] = {x->moves.step, x->log_step, x->sum_step};
+  for (int k = 0; k < 3; k++) atvi_io_state(s, step[k], 2 * parts * sizeof(double));
+  ATVI_STATE(s, x->moves.lines);
+  for (int i = 0; i < GROUPS; i++) {
+    atvi_exact_group *g = &x->group[i];
+    atvi_exact_point *p = &g->now;
+    double *wide[] = {p->x, p->theta, p->dx, p->z},
+           *row[] = {p->log_prior, p->log_lik, p->log_pi, p->log_q, p->log_jump, p->log_own};
+    for (int k = 0; k < 4; k++) atvi_io_state(s, wide[k], d * lane);
+    for (int k = 0; k < 6; k++) atvi_io_state(s, row[k], lane);
+    atvi_io_state(s, p->part_q, parts * lane);
+    ATVI_STATE(s, p->k);
+    atvi_io_state(s, g->accepted, 2 * parts * sizeof(double));
+    atvi_io_state(s, g->tried, 2 * parts * sizeof(double));
+    ATVI_STATE(s, g->jumped);
+    ATVI_STATE(s, g->jumps);
+  }
+}
+
 /* ---- for those who run it ---- */
 
 static void made(const void *self, atvi_made *about) {
@@ -182,8 +204,13 @@ static void end(void *self) {
 
 atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w, const atvi_exact_moves *where,
                                    atvi_chains **out) {
-  static const atvi_chains_ops OPS = {
-      .name = "exact sampler", .run = run, .warm_up = warm_up, .further = further, .made = made, .end = end};
+  static const atvi_chains_ops OPS = {.name = "exact sampler",
+                                      .run = run,
+                                      .warm_up = warm_up,
+                                      .further = further,
+                                      .made = made,
+                                      .state = state,
+                                      .end = end};
   sampler *s = atvi_pool_take(v->pool, 1, sizeof *s);
   *out = NULL;
   if (!s) return ATVI_ENOMEM;

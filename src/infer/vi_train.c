@@ -46,6 +46,32 @@ void atvi_infer_vi_trainer_free(atvi_vi *v) {
   if (v->trainer) atvi_math_adam_free(v->trainer->adam);
 }
 
+/* ---- what training changes, for a fit that is interrupted (io/memo.h) ---- */
+
+static void reals_state(double *x, atvi_idx n, atvi_state *s) { atvi_io_state(s, x, (size_t)n * sizeof *x); }
+
+static void member_state(atvi_vi *v, atvi_member *m, atvi_state *s) {
+  reals_state(m->phi, v->size, s);
+  reals_state(m->shift, v->d, s);
+  reals_state(m->chol, v->d * v->d, s);
+  ATVI_STATE(s, m->log_det);
+  ATVI_STATE(s, m->whole);
+  ATVI_STATE(s, v->steps);
+  ATVI_STATE(s, v->rungs);
+  ATVI_STATE(s, v->scramble);
+  atvi_infer_elbo_state(v->elbo, s);
+  atvi_model_evaluator_state(v->ev, s);
+}
+
+static void adam_state(atvi_vi *v, atvi_state *s) {
+  atvi_adam_memory a = atvi_math_adam_memory(v->trainer->adam);
+  ATVI_STATE(s, *a.t);
+  reals_state(a.m, v->size, s);
+  reals_state(a.v, v->size, s);
+}
+
+static atvi_memo *memo_of(const atvi_vi *v) { return atvi_model_evaluator_memo(v->ev); }
+
 atvi_idx atvi_infer_vi_try_gradient(atvi_vi *v, const atvi_member *m) {
   return atvi_infer_elbo_grad(v->elbo, m, 1, v->scramble++, v->trainer->grad).good;
 }
@@ -160,15 +186,46 @@ static void half_batch(atvi_vi *v, bool half) {
   atvi_infer_elbo_set_batch(v->elbo, half && n >= 4 * ATVI_LANES ? n / 2 / ATVI_LANES * ATVI_LANES : n);
 }
 
-atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
+typedef struct {
+  atvi_vi *v;
+  atvi_member *m;
+  /* of the member, in v->room */
+  atvi_cloud draws;
+  int rung;
+  /* done is set at the end */
+  atvi_vi_trained so_far;
+} ladder;
+
+static void ladder_state(void *self, atvi_state *s) {
+  ladder *l = self;
+  atvi_vi *v = l->v;
+  const atvi_cloud *c = &l->draws;
+  double *row[] = {c->log_prior, c->log_lik, c->log_base, c->log_pi, c->log_q, c->log_member};
+  member_state(v, l->m, s);
+  for (atvi_idx i = 0; i < v->d; i++) ATVI_STATE(s, v->space->map[i].slope);
+  ATVI_STATE(s, l->rung);
+  ATVI_STATE(s, l->so_far.done);
+  ATVI_STATE(s, l->so_far.step);
+  ATVI_STATE(s, l->so_far.beta);
+  if (atvi_io_state_ended(s)) return;
+  adam_state(v, s);
+  for (atvi_idx i = 0; i < v->d; i++) {
+    reals_state(c->x + i * c->cap, c->n, s);
+    reals_state(c->theta + i * c->cap, c->n, s);
+  }
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) reals_state(row[k], c->n, s);
+}
+
+/* One rung after the other. Returns whether the door was reached. */
+static bool climb(ladder *l) {
+  atvi_vi *v = l->v;
+  atvi_member *m = l->m;
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
-  double beta = 0, step = v->tuning.step_first;
-  half_batch(v, true);
-  atvi_math_adam_reset(t->adam);
-  atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
-  for (int rung = 0; rung < ATVI_VI_RUNGS; rung++) {
-    double next = atvi_infer_vi_next_beta(v, &draws, beta);
+  atvi_cloud draws = l->draws;
+  for (; l->rung < ATVI_VI_RUNGS; l->rung++) {
+    atvi_io_stretch_mark(memo_of(v), l);
+    double beta = l->so_far.beta, step = l->so_far.step, next = atvi_infer_vi_next_beta(v, &draws, beta);
     v->rungs++;
     if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_math_adam_reset(t->adam);
@@ -176,31 +233,43 @@ atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
     }
     if (next >= 1) {
       atvi_infer_vi_slopes(v, &draws);
-      return (atvi_vi_trained){true, true, step, beta};
+      return true;
     }
     average before = mean_gap(v, &draws, next);
     memcpy(t->best, m->phi, bytes);
     for (int k = 0; k < v->tuning.rung_steps; k++) {
-      if (atvi_infer_vi_over(v)) return (atvi_vi_trained){false, true, step, beta};
+      if (atvi_infer_vi_over(v)) return false;
       one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
     draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     average after = mean_gap(v, &draws, next);
     bool better = after.mean > before.mean - 2 * v->tuning.sure * hypot(before.se, after.se);
     if (!better && step > v->tuning.step_first / 100) {
-      step *= 0.5;
+      l->so_far.step *= 0.5;
       memcpy(m->phi, t->best, bytes);
       atvi_math_adam_reset(t->adam);
       draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
       continue;
     }
-    beta = next;
+    l->so_far.beta = beta = next;
     bool moved = atvi_infer_vi_home(v, m, &draws) > 0;
     atvi_infer_vi_slopes(v, &draws);
     if (moved) draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
-  return (atvi_vi_trained){false, true, step, beta}; /* that many temperatures lead nowhere */
+  return false; /* that many temperatures lead nowhere */
+}
+
+atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
+  ladder l = {.v = v, .m = m, .so_far = {.changed = true, .step = v->tuning.step_first}};
+  half_batch(v, true);
+  atvi_math_adam_reset(v->trainer->adam);
+  l.draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+  if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"ladder", ladder_state, &l, false})) {
+    l.so_far.done = climb(&l);
+    atvi_io_stretch_end(memo_of(v), l.so_far.done);
+  }
+  return l.so_far;
 }
 
 /* ---- rounds ---- */
@@ -249,53 +318,97 @@ static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, 
   return true;
 }
 
+typedef struct {
+  atvi_vi *v;
+  atvi_member *m;
+  atvi_vi_rounds_opts o;
+  /* rounds, halvings of the step, and steps that the average remembers */
+  int n, halved, age;
+  /* share of the test draws that the best so far could evaluate */
+  double good;
+  atvi_vi_trained so_far;
+} rounds;
+
+static void rounds_state(void *self, atvi_state *s) {
+  rounds *r = self;
+  atvi_vi *v = r->v;
+  trainer *t = v->trainer;
+  int *number[] = {&r->o.most, &r->o.halvings, &r->n, &r->halved, &r->age};
+  double *real[] = {&r->o.beta, &r->o.step, &r->o.share, &r->good, &r->so_far.step};
+  member_state(v, r->m, s);
+  for (int k = 0; k < 5; k++) ATVI_STATE(s, *number[k]);
+  for (int k = 0; k < 5; k++) ATVI_STATE(s, *real[k]);
+  ATVI_STATE(s, r->o.first);
+  ATVI_STATE(s, r->o.last);
+  ATVI_STATE(s, r->so_far.done);
+  ATVI_STATE(s, r->so_far.changed);
+  if (atvi_io_state_ended(s)) return;
+  adam_state(v, s);
+  reals_state(t->avg, v->size, s);
+  reals_state(t->best, v->size, s);
+  reals_state(t->gap_best, ATVI_VI_TEST, s);
+}
+
+static void train_on(rounds *r) {
+  atvi_vi *v = r->v;
+  atvi_member *m = r->m;
+  const atvi_vi_rounds_opts *o = &r->o;
+  size_t bytes = (size_t)v->size * sizeof(double);
+  trainer *t = v->trainer;
+  double var, worth = v->tuning.gain / (o->share > 0 ? fmax(o->share, 0.05) : 1);
+  for (; r->n < o->most && r->halved <= o->halvings; r->n++) {
+    atvi_io_stretch_mark(memo_of(v), r);
+    r->so_far.done = one_round(v, m, o, r->so_far.step, &r->age, t->avg);
+    if (!r->so_far.done && r->age == 0) break;
+    atvi_cloud test = measure(v, m, t->avg, o->beta, t->gap_now);
+    if (o->enough && o->enough(v, &test)) {
+      memcpy(t->best, t->avg, bytes);
+      r->so_far.changed = true;
+      break;
+    }
+    average gain = difference(t->gap_best, t->gap_now, &var), now = difference(NULL, t->gap_now, &var);
+    tell(v, m, "training", 0.2 + 0.6 * r->halved / (o->halvings + 1.0), o->beta, now.mean);
+    gain.mean += log(now.good / r->good);
+    if (!(gain.mean > -2 * v->tuning.sure * gain.se)) { /* worse, or not a number */
+      memcpy(m->phi, t->best, bytes);
+      memcpy(t->avg, t->best, bytes);
+      atvi_math_adam_reset(t->adam);
+      r->age = 0;
+      r->so_far.step *= 0.5;
+      r->halved++;
+    } else {
+      r->good = now.good;
+      r->so_far.changed = true;
+      atvi_infer_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
+      memcpy(t->best, t->avg, bytes);
+      memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
+      if (gain.mean < fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / round_steps(v))) {
+        r->so_far.step *= 0.5;
+        r->halved++;
+      }
+    }
+    if (!r->so_far.done) break;
+  }
+  memcpy(m->phi, t->best, bytes);
+}
+
 atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
-  int halved = 0, age = 0;
-  bool done = true, changed = false;
-  double worth = v->tuning.gain / (o->share > 0 ? fmax(o->share, 0.05) : 1);
-  double step = fmin(v->tuning.step_round, AGAIN * o->step);
+  rounds r = {.v = v, .m = m, .o = *o, .so_far = {.done = true, .beta = o->beta}};
+  r.so_far.step = fmin(v->tuning.step_round, AGAIN * o->step);
   half_batch(v, false);
   atvi_math_adam_reset(t->adam);
   memcpy(t->best, m->phi, bytes);
   memcpy(t->avg, m->phi, bytes);
   measure(v, m, t->best, o->beta, t->gap_best);
-  double var, good = difference(NULL, t->gap_best, &var).good;
-  for (int k = 0; k < o->most && halved <= o->halvings; k++) {
-    done = one_round(v, m, o, step, &age, t->avg);
-    if (!done && age == 0) break;
-    atvi_cloud test = measure(v, m, t->avg, o->beta, t->gap_now);
-    if (o->enough && o->enough(v, &test)) {
-      memcpy(t->best, t->avg, bytes);
-      changed = true;
-      break;
-    }
-    average gain = difference(t->gap_best, t->gap_now, &var), now = difference(NULL, t->gap_now, &var);
-    tell(v, m, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), o->beta, now.mean);
-    gain.mean += log(now.good / good);
-    if (!(gain.mean > -2 * v->tuning.sure * gain.se)) { /* worse, or not a number */
-      memcpy(m->phi, t->best, bytes);
-      memcpy(t->avg, t->best, bytes);
-      atvi_math_adam_reset(t->adam);
-      age = 0;
-      step *= 0.5;
-      halved++;
-    } else {
-      good = now.good;
-      changed = true;
-      atvi_infer_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
-      memcpy(t->best, t->avg, bytes);
-      memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
-      if (gain.mean < fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / round_steps(v))) {
-        step *= 0.5;
-        halved++;
-      }
-    }
-    if (!done) break;
+  double var;
+  r.good = difference(NULL, t->gap_best, &var).good;
+  if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"rounds", rounds_state, &r, false})) {
+    train_on(&r);
+    atvi_io_stretch_end(memo_of(v), r.so_far.done);
   }
-  memcpy(m->phi, t->best, bytes);
-  return (atvi_vi_trained){done, changed, step, o->beta};
+  return r.so_far;
 }
 
 /* ---- both ---- */
@@ -362,7 +475,19 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
 #define AVERAGE 0.9 /* of the average of iterates stays at every step */
 #define SAME 0.995  /* effective sizes in this ratio do not differ: k-hat decides */
 
-bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m) {
+typedef struct {
+  atvi_vi *v;
+  atvi_member *m;
+  bool helped;
+} tuning;
+
+static void tuning_state(void *self, atvi_state *s) {
+  tuning *t = self;
+  member_state(t->v, t->m, s);
+  ATVI_STATE(s, t->helped);
+}
+
+static bool fine_tune(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   uint32_t fresh = v->scramble++;
@@ -387,4 +512,13 @@ bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m) {
   bool helped = after.share > before.share || (after.share > SAME * before.share && after.khat < before.khat);
   if (!helped) memcpy(m->phi, t->best, bytes);
   return helped;
+}
+
+bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m) {
+  tuning t = {.v = v, .m = m};
+  if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"fine-tuning", tuning_state, &t, false})) {
+    t.helped = fine_tune(v, m);
+    atvi_io_stretch_end(memo_of(v), !atvi_infer_vi_over(v));
+  }
+  return t.helped;
 }

@@ -60,6 +60,8 @@ void atvi_math_adam_set_step(atvi_adam *opt, double step) {
   opt->opts.step = step;
 }
 
+atvi_adam_memory atvi_math_adam_memory(atvi_adam *opt) { return (atvi_adam_memory){&opt->t, opt->m, opt->v}; }
+
 void atvi_math_adam_reset(atvi_adam *opt) {
   opt->t = 0;
   memset(opt->m, 0, (size_t)opt->n * sizeof *opt->m);

@@ -51,6 +51,12 @@ void atvi_math_adam_free(atvi_adam *opt); /* NULL is fine */
 
 /* Another learning rate from the next step on (schedules); > 0 or 0, which holds x and still gathers moments. */
 void atvi_math_adam_set_step(atvi_adam *opt, double step);
+/* What it remembers: steps taken, and moments [n]. */
+typedef struct {
+  int64_t *t;
+  double *m, *v;
+} atvi_adam_memory;
+atvi_adam_memory atvi_math_adam_memory(atvi_adam *opt);
 /* Forgets moments and steps. */
 void atvi_math_adam_reset(atvi_adam *opt);
 

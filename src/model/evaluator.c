@@ -25,6 +25,7 @@ typedef struct {
   double *grad_prior;    /* [d][group] */
   double *grad_lik;      /* [d][group] */
   atvi_outcome *outcome; /* [group] */
+  double *packed;        /* [2 d + 3][group] all that was evaluated, for the memo */
 } seat;
 
 struct atvi_evaluator {
@@ -36,6 +37,8 @@ struct atvi_evaluator {
   /* Of a target that is a sum over units, [its n_unit]: what each gave for a group of points; NULL: it is none. */
   atvi_batch *unit;
   double *unit_room;
+  /* NULL: none */
+  atvi_memo *memo;
   /* runs and failures when failures were looked at last, and the runs at which they are looked at next */
   int64_t looked, looked_failed, look_at;
 };
@@ -57,6 +60,7 @@ static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx gro
     ATVI_TAKE(a, in.grad_prior, d * group);
     ATVI_TAKE(a, in.grad_lik, d * group);
     ATVI_TAKE(a, in.outcome, group);
+    ATVI_TAKE(a, in.packed, (2 * d + 3) * group);
     if (s) {
       *s = in;
       head.seats[i] = s;
@@ -177,12 +181,92 @@ static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) 
   }
 }
 
+/* ---- the memo ---- */
+
+/* Seconds per point from which an evaluation is kept: cheaper ones are repeated as fast as they are read. */
+#define DEAR_S 2e-5
+
+/* Copies what was asked of a group into packed, or (back) out of it. packed NULL: nothing is copied. Returns its bytes. */
+static size_t pack(const atvi_evaluator *ev, const atvi_batch *b, double *packed, bool back) {
+  size_t d = (size_t)ev->target->d, B = (size_t)b->B, at = 0;
+  const struct {
+    void *bytes;
+    size_t n;
+  } row[] = {{b->log_prior, B * sizeof(double)},
+             {b->log_lik, B * sizeof(double)},
+             {b->grad_prior, d * B * sizeof(double)},
+             {b->grad_lik, d * B * sizeof(double)},
+             {b->outcome, B * sizeof *b->outcome}};
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+    if (!row[k].bytes) continue;
+    char *place = packed ? (char *)packed + at : NULL;
+    if (place) memcpy(back ? row[k].bytes : place, back ? place : row[k].bytes, row[k].n);
+    at += row[k].n;
+  }
+  return at;
+}
+
+static atvi_memo_key key_of(const atvi_evaluator *ev, const atvi_batch *b) {
+  const uint64_t asked[] = {(uint64_t)b->B, b->log_prior != NULL, b->log_lik != NULL, b->grad_prior != NULL,
+                            b->grad_lik != NULL};
+  atvi_memo_key key = atvi_io_memo_key((atvi_memo_key){{0}}, asked, sizeof asked);
+  return atvi_io_memo_key(key, b->theta, (size_t)(ev->target->d * b->B) * sizeof *b->theta);
+}
+
+typedef void eval_fn(atvi_evaluator *ev, seat *s, const atvi_batch *b);
+
+static void eval_group(atvi_evaluator *ev, seat *s, const atvi_batch *b) {
+  ev->target->ops->eval(ev->target->self, s->work, b);
+}
+
+/* Evaluates at most a group of points, or finds them in the memo. The outcome is asked for. */
+static void eval_or_find(atvi_evaluator *ev, seat *s, const atvi_batch *b, eval_fn *eval) {
+  if (!atvi_io_memo_wants(ev->memo)) {
+    eval(ev, s, b);
+    return;
+  }
+  atvi_memo_key key = key_of(ev, b);
+  size_t n = pack(ev, b, NULL, false);
+  if (atvi_io_memo_get(ev->memo, key, s->packed, n)) {
+    pack(ev, b, s->packed, true);
+    return;
+  }
+  double begun_s = atvi_clock_s();
+  eval(ev, s, b);
+  if (atvi_clock_s() - begun_s < DEAR_S * (double)b->B) return;
+  pack(ev, b, s->packed, false);
+  atvi_io_memo_put(ev->memo, s == ev->seats[0], key, s->packed, n);
+}
+
+void atvi_model_evaluator_set_memo(atvi_evaluator *ev, atvi_memo *memo) { ev->memo = memo; }
+atvi_memo *atvi_model_evaluator_memo(const atvi_evaluator *ev) { return ev->memo; }
+
+void atvi_model_evaluator_state(atvi_evaluator *ev, atvi_state *s) {
+  atvi_idx d = ev->target->d;
+  seat *first = ev->seats[0];
+  sample *all = &first->failed;
+  for (int i = 1; i < ev->n_seat; i++) { /* the first seat takes over from the others */
+    seat *other = ev->seats[i];
+    first->count += other->count;
+    first->failures += other->failures;
+    for (atvi_idx k = 0; k < other->failed.n; k++)
+      keep(all, d, other->failed.theta + k * d, other->failed.why[k]);
+    other->count = other->failures = other->failed.n = 0;
+  }
+  ATVI_STATE(s, first->count);
+  ATVI_STATE(s, first->failures);
+  ATVI_STATE(s, all->n);
+  atvi_io_state(s, all->key, (size_t)all->n * sizeof *all->key);
+  atvi_io_state(s, all->why, (size_t)all->n * sizeof *all->why);
+  atvi_io_state(s, all->theta, (size_t)(all->n * d) * sizeof *all->theta);
+}
+
 /* At most a group of points. */
-static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch) {
+static void run_group(atvi_evaluator *ev, seat *s, const atvi_batch *batch, eval_fn *eval) {
   atvi_batch b = *batch;
   if (!b.outcome) b.outcome = s->outcome;
   for (atvi_idx i = 0; i < b.B; i++) b.outcome[i] = ATVI_RUN_OK;
-  ev->target->ops->eval(ev->target->self, s->work, &b);
+  eval_or_find(ev, s, &b, eval);
   count_group(ev, s, &b);
 }
 
@@ -192,7 +276,7 @@ static void scatter(atvi_idx rows, atvi_idx n, const double *from, double *to, a
 }
 
 /* Points first .. first+n-1 of a larger batch, by way of the seat's contiguous buffers. */
-static void run_part(const atvi_evaluator *ev, seat *s, const atvi_batch *batch, atvi_idx first) {
+static void run_part(atvi_evaluator *ev, seat *s, const atvi_batch *batch, atvi_idx first) {
   atvi_idx d = ev->target->d, B = batch->B, n = B - first < ev->group ? B - first : ev->group;
   for (atvi_idx j = 0; j < d; j++)
     for (atvi_idx i = 0; i < n; i++) s->theta[j * n + i] = batch->theta[j * B + first + i];
@@ -203,7 +287,7 @@ static void run_part(const atvi_evaluator *ev, seat *s, const atvi_batch *batch,
                   .grad_prior = batch->grad_prior ? s->grad_prior : NULL,
                   .grad_lik = batch->grad_lik ? s->grad_lik : NULL,
                   .outcome = s->outcome};
-  run_group(ev, s, &b);
+  run_group(ev, s, &b, eval_group);
   scatter(1, n, s->log_prior, batch->log_prior ? batch->log_prior + first : NULL, B);
   scatter(1, n, s->log_lik, batch->log_lik ? batch->log_lik + first : NULL, B);
   scatter(d, n, s->grad_prior, batch->grad_prior ? batch->grad_prior + first : NULL, B);
@@ -212,7 +296,7 @@ static void run_part(const atvi_evaluator *ev, seat *s, const atvi_batch *batch,
 }
 
 typedef struct {
-  const atvi_evaluator *ev;
+  atvi_evaluator *ev;
   const atvi_batch *batch;
 } job;
 
@@ -253,28 +337,25 @@ static void run_unit(void *arg, atvi_idx u, int worker) {
   t->ops->eval_unit(t->self, j->ev->seats[worker]->work, u, &part);
 }
 
-/* As run_group, on all threads. */
-static void run_units(atvi_evaluator *ev, const atvi_batch *batch) {
+/* As eval_group, on all threads. */
+static void eval_units(atvi_evaluator *ev, seat *s, const atvi_batch *b) {
   const atvi_target *t = ev->target;
-  seat *s = ev->seats[0];
-  atvi_batch b = *batch;
-  unit_job j = {.ev = ev, .batch = &b};
-  if (!b.outcome) b.outcome = s->outcome;
-  atvi_model_sum_begin(t, &b, 0, (int)b.B, &j.sum);
+  unit_job j = {.ev = ev, .batch = b};
+  (void)s;
+  atvi_model_sum_begin(t, b, 0, (int)b->B, &j.sum);
   atvi_parallel(ev->ctx, t->n_unit, run_unit, &j);
   for (atvi_idx u = 0; u < t->n_unit; u++) {
     atvi_batch part = ev->unit[u];
-    if (!b.log_lik && !b.grad_lik) part.log_lik = NULL;
-    atvi_model_sum_add(t, &b, &j.sum, u, &part);
+    if (!b->log_lik && !b->grad_lik) part.log_lik = NULL;
+    atvi_model_sum_add(t, b, &j.sum, u, &part);
   }
-  atvi_model_sum_end(t, &b, &j.sum);
-  count_group(ev, s, &b);
+  atvi_model_sum_end(t, b, &j.sum);
 }
 
 void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
   /* A group by itself would leave all threads but one idle. */
   if (ev->unit && batch->B <= ev->group && atvi_ctx_threads(ev->ctx) <= ev->n_seat) {
-    run_units(ev, batch);
+    run_group(ev, ev->seats[0], batch, eval_units);
     look_at_failures(ev);
     return;
   }
@@ -292,7 +373,7 @@ void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batc
   ATVI_ASSERT(worker >= 0 && worker < ev->n_seat);
   seat *s = ev->seats[worker];
   if (batch->B <= ev->group) {
-    run_group(ev, s, batch);
+    run_group(ev, s, batch, eval_group);
     return;
   }
   for (atvi_idx first = 0; first < batch->B; first += ev->group) run_part(ev, s, batch, first);

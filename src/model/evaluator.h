@@ -5,6 +5,7 @@
 
 #include "atvi/target.h"
 #include "core/core.h"
+#include "io/memo.h"
 
 typedef struct atvi_evaluator atvi_evaluator;
 
@@ -13,6 +14,13 @@ ATVI_CHECKED atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_targ
                                                   atvi_evaluator **out);
 void atvi_model_evaluator_free(atvi_evaluator *ev);
 const atvi_target *atvi_model_evaluator_target(const atvi_evaluator *ev);
+
+/* From now on evaluations that took long are kept in the memo, and those that it has are not repeated; they count all the same. NULL:
+ * none. Borrowed; inference finds it here. */
+void atvi_model_evaluator_set_memo(atvi_evaluator *ev, atvi_memo *memo);
+atvi_memo *atvi_model_evaluator_memo(const atvi_evaluator *ev);
+/* The counters, as part of the state of a stretch. */
+void atvi_model_evaluator_state(atvi_evaluator *ev, atvi_state *s);
 
 /* Evaluates a batch on all threads, in groups of ATVI_LANES points, or as many as the target likes. A density that is NaN or +inf has the outcome
  * NONFINITE even if the target did not notice. */

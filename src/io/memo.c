@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* The file: a head, the text `about`, entries, and the fingerprint of all of it. Numbers are those of the machine.
+ *
+ * Known   the entries of the file that was read, which stay as they are, with an open table to find them.
+ * Log     entries that were put since, in the order in which they came.
+ * Pieces  stretches since, each with the last of its marks. They replace what is known of them. */
+#include "io/memo.h"
+#include "io/file.h"
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EVALUATIONS_MOST ((size_t)64 << 20) /* bytes of evaluations; more are not kept, and are repeated */
+enum { LOG_FIRST = 1 << 16 };               /* bytes of the log at first */
+
+static const char MAGIC[16] = "atvi checkpoint";
+
+typedef struct {
+  char magic[16];
+  /* tells machines with another byte order apart, and layouts */
+  uint64_t layout;
+  uint64_t n_about, n_entries;
+  double seconds;
+} head;
+static const uint64_t LAYOUT = 0x0102030405060701u;
+
+typedef struct {
+  atvi_memo_key key;
+  /* key of the stretch in which an evaluation was made; zeros: none */
+  atvi_memo_key within;
+  uint64_t n;
+} entry; /* followed by n bytes, and as many as make it a multiple of 8 */
+
+typedef struct {
+  /* -1: empty */
+  int64_t at;
+  bool dead;
+} slot;
+
+typedef struct {
+  char *bytes;
+  size_t n, cap;
+} buffer;
+
+typedef struct {
+  atvi_memo_key key;
+  buffer state;
+} piece;
+
+struct atvi_state {
+  atvi_memo *memo;
+  /* restoring: bytes come from here; else they go there */
+  bool restores, ended, failed;
+  buffer *to;
+  const char *from;
+  size_t at, n;
+};
+
+struct atvi_memo {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const char *path, *about;
+  double every_s, wrote_s, begun_s, before_s;
+  /* the file could not be written, which was reported; the request to stop was answered by writing it */
+  bool failed, stopped;
+  /* of the log, which all threads write */
+  pthread_mutex_t lock;
+  char *known;
+  size_t n_known;
+  slot *slot;
+  size_t n_slot;
+  buffer log, entered, scratch;
+  piece *piece;
+  atvi_idx n_piece, cap_piece;
+  /* the stretch that is under way; depth counts those inside it; where its evaluations begin in the log */
+  atvi_stretch stretch;
+  int depth;
+  atvi_memo_key within;
+  size_t log_from;
+  /* the state that it began with or continued from, or its last mark */
+  const char *last;
+  size_t n_last;
+  /* what was known of it is dead */
+  bool superseded;
+};
+
+static size_t round8(size_t n) { return (n + 7) / 8 * 8; }
+static bool same(atvi_memo_key a, atvi_memo_key b) {
+  return a.word[0] == b.word[0] && a.word[1] == b.word[1];
+}
+
+/* ---- keys ---- */
+
+static void mix(atvi_memo_key *k, uint64_t x) {
+  k->word[0] = (k->word[0] ^ x) * 0x9e3779b97f4a7c15u;
+  k->word[0] ^= k->word[0] >> 29;
+  k->word[1] = (k->word[1] + x + 0x632be59bd9b4e019u) * 0xd6e8feb86659fd93u;
+  k->word[1] ^= k->word[1] >> 32;
+}
+
+atvi_memo_key atvi_io_memo_key(atvi_memo_key key, const void *bytes, size_t n) {
+  const char *at = bytes;
+  uint64_t x;
+  mix(&key, n);
+  for (; n >= sizeof x; n -= sizeof x, at += sizeof x) {
+    memcpy(&x, at, sizeof x);
+    mix(&key, x);
+  }
+  x = 0;
+  if (n > 0) memcpy(&x, at, n);
+  mix(&key, x);
+  return key;
+}
+
+/* ---- buffers ---- */
+
+/* False: out of memory; the buffer stays as it is. */
+static bool reserve(atvi_memo *m, buffer *b, size_t n) {
+  if (n <= b->cap) return true;
+  size_t cap = n > 2 * b->cap ? n : 2 * b->cap;
+  char *more = atvi_block(m->ctx, cap);
+  if (!more) return false;
+  if (b->n > 0) memcpy(more, b->bytes, b->n);
+  atvi_block_free(m->ctx, b->bytes);
+  b->bytes = more;
+  b->cap = cap;
+  return true;
+}
+
+static void append(buffer *b, const void *bytes, size_t n) {
+  if (n > 0) memcpy(b->bytes + b->n, bytes, n);
+  b->n += n;
+}
+
+static void append_entry(buffer *b, entry e, const void *bytes) {
+  static const char zero[8];
+  append(b, &e, sizeof e);
+  append(b, bytes, e.n);
+  append(b, zero, round8(e.n) - e.n);
+}
+
+static entry entry_at(const char *entries, size_t at) {
+  entry e;
+  memcpy(&e, entries + at, sizeof e);
+  return e;
+}
+
+static size_t entry_bytes(const entry *e) { return sizeof *e + round8(e->n); }
+
+/* ---- what the file had ---- */
+
+/* The slot of a key, or the empty one where it would be. */
+static slot *find(const atvi_memo *m, atvi_memo_key key) {
+  for (size_t i = key.word[0] & (m->n_slot - 1);; i = (i + 1) & (m->n_slot - 1)) {
+    slot *s = &m->slot[i];
+    if (s->at < 0 || same(entry_at(m->known, (size_t)s->at).key, key)) return s;
+  }
+}
+
+static bool make_table(atvi_memo *m) {
+  size_t n = 0;
+  for (size_t at = 0; at < m->n_known; n++) {
+    entry e;
+    if (m->n_known - at < sizeof e) return false;
+    e = entry_at(m->known, at);
+    if (e.n > m->n_known - at - sizeof e || round8(e.n) > m->n_known - at - sizeof e) return false;
+    at += entry_bytes(&e);
+  }
+  for (m->n_slot = 16; m->n_slot < 2 * n; m->n_slot *= 2) {}
+  m->slot = atvi_pool_take(m->pool, m->n_slot, sizeof *m->slot);
+  for (size_t i = 0; m->slot && i < m->n_slot; i++) m->slot[i].at = -1;
+  for (size_t at = 0; m->slot && at < m->n_known;) {
+    entry e = entry_at(m->known, at);
+    find(m, e.key)->at = (int64_t)at;
+    at += entry_bytes(&e);
+  }
+  return true;
+}
+
+static atvi_status damaged(const atvi_memo *m, const char *why) {
+  return ATVI_FAIL(m->ctx, ATVI_EDATA, "%s is not a checkpoint that can be used: %s", m->path, why);
+}
+
+static atvi_status read_file(atvi_memo *m) {
+  char *text;
+  size_t n;
+  head h;
+  uint64_t hash;
+  ATVI_TRY(atvi_io_file_read(m->pool, m->path, &text, &n));
+  if (n < sizeof h + sizeof hash || memcmp(text, MAGIC, sizeof MAGIC) != 0)
+    return damaged(m, "it does not begin like one");
+  memcpy(&h, text, sizeof h);
+  if (h.layout != LAYOUT)
+    return damaged(m, "it was written by another version of atvi, or on another kind of machine");
+  memcpy(&hash, text + n - sizeof hash, sizeof hash);
+  size_t rest = n - sizeof h - sizeof hash;
+  if (h.n_about > rest || round8(h.n_about) > rest || h.n_entries != rest - round8(h.n_about) ||
+      hash != atvi_hash(ATVI_HASH, text, n - sizeof hash))
+    return damaged(m, "it is incomplete, or was changed");
+  m->about = atvi_pool_strndup(m->pool, text + sizeof h, h.n_about);
+  m->before_s = h.seconds;
+  m->known = text + sizeof h + round8(h.n_about);
+  m->n_known = h.n_entries;
+  if (!make_table(m)) return damaged(m, "its entries do not fit together");
+  return atvi_pool_status(m->pool);
+}
+
+atvi_status atvi_io_memo_open(atvi_ctx *ctx, const char *path, double every_s, atvi_memo **out) {
+  *out = NULL;
+  atvi_memo *m = atvi_block(ctx, sizeof *m);
+  if (!m) return ATVI_ENOMEM;
+  m->ctx = ctx;
+  m->every_s = every_s;
+  m->begun_s = m->wrote_s = atvi_clock_s();
+  pthread_mutex_init(&m->lock, NULL);
+  m->failed = true; /* until it is started nothing is written */
+  atvi_status status = atvi_pool_new(ctx, &m->pool);
+  if (status == ATVI_OK && !(m->path = atvi_pool_printf(m->pool, "%s", path))) status = ATVI_ENOMEM;
+  if (status == ATVI_OK && access(path, F_OK) == 0) status = read_file(m);
+  if (status == ATVI_OK)
+    *out = m;
+  else
+    atvi_io_memo_close(m, false);
+  return status;
+}
+
+const char *atvi_io_memo_about(const atvi_memo *m) { return m->about; }
+double atvi_io_memo_seconds(const atvi_memo *m) { return m ? m->before_s : 0; }
+
+bool atvi_io_memo_wants(const atvi_memo *m) { return m && !(m->depth > 0 && m->stretch.lean); }
+
+bool atvi_io_memo_get(const atvi_memo *m, atvi_memo_key key, void *bytes, size_t n) {
+  if (!m || !m->slot) return false;
+  const slot *s = find(m, key);
+  if (s->at < 0) return false;
+  entry e = entry_at(m->known, (size_t)s->at);
+  if (e.n != n) return false;
+  memcpy(bytes, m->known + s->at + sizeof e, n);
+  return true;
+}
+
+/* ---- writing ---- */
+
+typedef struct {
+  atvi_file *file;
+  uint64_t hash;
+} output;
+
+static void put(output *o, const void *bytes, size_t n) {
+  if (n == 0) return;
+  o->hash = atvi_hash(o->hash, bytes, n);
+  atvi_io_file_put(o->file, bytes, n);
+}
+
+/* Entries that are known and still count, those since, and the stretches. Without a file: their size. */
+static size_t put_entries(const atvi_memo *m, output *o) {
+  size_t n = m->log.n;
+  for (size_t at = 0; at < m->n_known;) {
+    entry e = entry_at(m->known, at);
+    bool dead = find(m, e.key)->dead;
+    if (!dead) n += entry_bytes(&e);
+    if (!dead && o) put(o, m->known + at, entry_bytes(&e));
+    at += entry_bytes(&e);
+  }
+  if (o) put(o, m->log.bytes, m->log.n);
+  for (atvi_idx i = 0; i < m->n_piece; i++) {
+    static const char zero[8];
+    const piece *p = &m->piece[i];
+    entry e = {.key = p->key, .n = p->state.n};
+    n += entry_bytes(&e);
+    if (!o) continue;
+    put(o, &e, sizeof e);
+    put(o, p->state.bytes, p->state.n);
+    put(o, zero, round8(e.n) - e.n);
+  }
+  return n;
+}
+
+static atvi_status write_file(const atvi_memo *m) {
+  static const char zero[8];
+  output o = {.hash = ATVI_HASH};
+  head h = {.layout = LAYOUT, .n_about = strlen(m->about), .n_entries = put_entries(m, NULL)};
+  memcpy(h.magic, MAGIC, sizeof MAGIC);
+  h.seconds = m->before_s + atvi_clock_s() - m->begun_s;
+  ATVI_TRY(atvi_io_file_new(m->ctx, m->path, &o.file));
+  put(&o, &h, sizeof h);
+  put(&o, m->about, h.n_about);
+  put(&o, zero, round8(h.n_about) - h.n_about);
+  put_entries(m, &o);
+  uint64_t hash = o.hash;
+  atvi_io_file_put(o.file, (const char *)&hash, sizeof hash);
+  atvi_status status = atvi_io_file_commit(o.file);
+  atvi_io_file_free(o.file);
+  return status;
+}
+
+static void write_now(atvi_memo *m) {
+  if (m->failed) return;
+  m->failed = write_file(m) != ATVI_OK;
+  if (m->failed)
+    atvi_log(m->ctx, ATVI_LOG_WARN, "the checkpoint is not kept up to date: %s", atvi_errmsg(m->ctx));
+  m->wrote_s = atvi_clock_s();
+}
+
+/* On the caller's thread. */
+static bool due(atvi_memo *m) {
+  if (m->failed) return false;
+  bool stop = !m->stopped && atvi_stop_asked(m->ctx);
+  m->stopped = m->stopped || stop;
+  return stop || atvi_clock_s() - m->wrote_s > m->every_s;
+}
+
+atvi_status atvi_io_memo_start(atvi_memo *m, const char *about, bool fresh, bool now) {
+  m->about = atvi_pool_printf(m->pool, "%s", about);
+  if (!m->about || !reserve(m, &m->log, LOG_FIRST)) return ATVI_ENOMEM;
+  if (fresh) {
+    m->n_known = 0;
+    m->slot = NULL;
+    m->before_s = 0;
+  }
+  m->failed = false;
+  m->wrote_s = atvi_clock_s();
+  if (now) write_now(m);
+  return ATVI_OK;
+}
+
+void atvi_io_memo_close(atvi_memo *m, bool done) {
+  if (!m) return;
+  if (done)
+    unlink(m->path);
+  else
+    write_now(m);
+  for (atvi_idx i = 0; i < m->n_piece; i++) atvi_block_free(m->ctx, m->piece[i].state.bytes);
+  atvi_block_free(m->ctx, m->log.bytes);
+  atvi_block_free(m->ctx, m->entered.bytes);
+  atvi_block_free(m->ctx, m->scratch.bytes);
+  pthread_mutex_destroy(&m->lock);
+  atvi_pool_free(m->pool);
+  atvi_block_free(m->ctx, m);
+}
+
+void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *bytes, size_t n) {
+  if (!atvi_io_memo_wants(m)) return;
+  entry e = {.key = key, .within = m->within, .n = n};
+  size_t size = entry_bytes(&e);
+  pthread_mutex_lock(&m->lock);
+  /* Only the caller's thread may use the context: it makes room in time for the others, whose entries are lost if it does not. */
+  bool wanted = !m->failed && m->n_known + m->log.n < EVALUATIONS_MOST;
+  size_t room = 2 * (m->log.n + size);
+  if (wanted && caller && room > m->log.cap) (void)reserve(m, &m->log, room);
+  if (wanted && m->log.n + size <= m->log.cap) append_entry(&m->log, e, bytes);
+  if (caller && due(m)) write_now(m);
+  pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- states ---- */
+
+void atvi_io_state(atvi_state *s, void *part, size_t bytes) {
+  if (s->failed || bytes == 0) return;
+  if (s->restores) {
+    s->failed = bytes > s->n - s->at;
+    if (!s->failed) memcpy(part, s->from + s->at, bytes);
+    s->at += bytes;
+  } else {
+    s->failed = !reserve(s->memo, s->to, s->to->n + bytes);
+    if (!s->failed) append(s->to, part, bytes);
+  }
+}
+
+bool atvi_io_state_ended(const atvi_state *s) { return s->ended; }
+
+/* The state of the stretch that is under way, to *to. */
+static bool save(atvi_memo *m, bool ended, buffer *to) {
+  atvi_state s = {.memo = m, .ended = ended, .to = to};
+  uint64_t first = ended;
+  to->n = 0;
+  ATVI_STATE(&s, first);
+  m->stretch.fn(m->stretch.self, &s);
+  return !s.failed;
+}
+
+static bool restore(atvi_memo *m, const char *bytes, size_t n, bool *ended) {
+  uint64_t first = 0;
+  atvi_state s = {.memo = m, .restores = true, .from = bytes, .n = n};
+  ATVI_STATE(&s, first);
+  s.ended = *ended = first != 0;
+  m->stretch.fn(m->stretch.self, &s);
+  return !s.failed && s.at == s.n;
+}
+
+/* ---- stretches ---- */
+
+bool atvi_io_stretch_begin(atvi_memo *m, const atvi_stretch *stretch) {
+  bool ended = false, ignored;
+  if (!m || m->depth++ > 0) return false;
+  m->stretch = *stretch;
+  m->log_from = m->log.n;
+  m->superseded = false;
+  if (!save(m, false, &m->entered)) {
+    m->failed = true;
+    return false;
+  }
+  m->last = m->entered.bytes;
+  m->n_last = m->entered.n;
+  m->within = atvi_io_memo_key((atvi_memo_key){{0}}, stretch->name, strlen(stretch->name));
+  m->within = atvi_io_memo_key(m->within, m->entered.bytes, m->entered.n);
+  const slot *s = m->slot ? find(m, m->within) : NULL;
+  if (!s || s->at < 0) return false;
+  entry e = entry_at(m->known, (size_t)s->at);
+  if (!restore(m, m->known + s->at + sizeof e, e.n, &ended)) { /* it cannot be of this stretch: it begins */
+    (void)restore(m, m->entered.bytes, m->entered.n, &ignored);
+    return false;
+  }
+  m->last = m->known + s->at + sizeof e;
+  m->n_last = e.n;
+  if (ended) atvi_io_stretch_end(m, false);
+  return ended;
+}
+
+/* What was known of the stretch, and the evaluations in it, are replaced by its state. */
+static void supersede(atvi_memo *m) {
+  m->log.n = m->log_from;
+  for (size_t at = 0; m->slot && !m->superseded && at < m->n_known;) {
+    entry e = entry_at(m->known, at);
+    if (same(e.key, m->within) || same(e.within, m->within)) find(m, e.key)->dead = true;
+    at += entry_bytes(&e);
+  }
+  m->superseded = true;
+}
+
+static void keep(atvi_memo *m, bool ended) {
+  piece *p = m->n_piece > 0 ? &m->piece[m->n_piece - 1] : NULL;
+  if (!save(m, ended, &m->scratch)) return;
+  if (m->scratch.n == m->n_last && memcmp(m->scratch.bytes, m->last, m->n_last) == 0) return;
+  if (!p || !same(p->key, m->within)) {
+    if (!ATVI_PUSH(m->pool, m->piece, m->n_piece, m->cap_piece)) return;
+    p = &m->piece[m->n_piece++];
+    *p = (piece){.key = m->within};
+  }
+  buffer old = p->state;
+  p->state = m->scratch;
+  m->scratch = old;
+  m->last = p->state.bytes;
+  m->n_last = p->state.n;
+  supersede(m);
+}
+
+void atvi_io_stretch_mark(atvi_memo *m, const void *self) {
+  if (!m || m->failed || m->depth == 0 || m->stretch.self != self) return;
+  bool now = due(m);
+  if (m->stretch.lean && !now) return;
+  keep(m, false);
+  if (now) write_now(m);
+}
+
+void atvi_io_stretch_end(atvi_memo *m, bool complete) {
+  if (!m || --m->depth > 0) return;
+  if (complete && !m->failed) keep(m, true);
+  m->within = (atvi_memo_key){{0}};
+}
