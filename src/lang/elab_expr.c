@@ -359,7 +359,8 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   }
   if (sym && v->level && sym->level >= v->level) return atvi_lang_belongs(e, x->word, x->at), ATVI_NODE_NONE;
   bool found = false;
-  if (sym && sym->kind == SYM_SET) { /* its labels may be those of a column of the units' file */
+  if (sym &&
+      (sym->kind == SYM_SET || sym->kind == SYM_BLOCK)) { /* a column of the units' file may be meant */
     atvi_node position = atvi_lang_covariate(e, v, x, &found);
     if (found) return position;
   }

@@ -52,6 +52,7 @@ typedef struct {
   const char *name;
   atvi_node init; /* depends on parameters only */
   atvi_node rhs;  /* dy/dt, or the next value */
+  atvi_node rest; /* dy/dt on the way to a steady start; rhs where nothing else is given for it */
 } atvi_lang_state;
 
 typedef enum {
@@ -287,6 +288,7 @@ typedef struct atvi_lang {
   atvi_idx n_lag;
   double start; /* start time */
   bool steady;  /* states start where the equations at that time come to rest, from their initial values */
+  bool given;   /* something is given for that alone: some state's rest is not its rhs */
   double step;  /* MAP: time between two states */
   atvi_calendar calendar;
   atvi_solver_kind solver;

@@ -16,6 +16,7 @@ typedef struct {
   atvi_node *hoist; /* [n_hoist] */
   atvi_idx cap;
   atvi_node *rhs;    /* [n] rewritten in terms of HOIST */
+  atvi_node *rest;   /* [n] likewise, on the way to a steady start */
   atvi_node **pulse; /* [n_combo][n] state after, rewritten */
   atvi_prog_spec *spec;
   atvi_idx n_spec;
@@ -91,14 +92,23 @@ static atvi_status rewrite(builder *b) {
   b->cap = 5 * atvi_graph_size(b->g); /* a node of a list holds up to four elements */
   b->hoist = take(b, b->cap, sizeof *b->hoist);
   b->rhs = take(b, b->n, sizeof *b->rhs);
+  b->rest = take(b, b->n, sizeof *b->rest);
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
-  if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+  if (!b->hoist || !b->rhs || !b->rest || !b->pulse) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < b->n; i++) {
+    b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+    b->rest[i] = b->lang->state[b->m->live[i]].rest;
+  }
   if (!delays(b)) return ATVI_ENOMEM;
   place_lists(b, b->n, b->rhs);
   ATVI_TRY(place_cold_lists(b));
   hoist(b, b->n, b->rhs);
+  if (b->lang->given) {
+    place_lists(b, b->n, b->rest);
+    hoist(b, b->n, b->rest);
+  }
   m->rhs_node = b->rhs;
+  m->rest_node = b->rest;
   m->jump_at = take(b, m->n_jump, sizeof *m->jump_at);
   if (!m->jump_at) return ATVI_ENOMEM;
   hoist(b, m->n_jump, m->jump_node);
@@ -274,12 +284,12 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
   return true;
 }
 
-static bool jacobian(builder *b) {
+static bool jacobian(builder *b, const atvi_node *f) {
   atvi_idx n = b->n;
   atvi_node *jac = take(b, n * n, sizeof *jac), *wrt = inputs(b, ATVI_IN_STATE, n);
   if (!jac || !wrt) return false;
   atvi_node one = atvi_graph_const(b->g, 1);
-  for (atvi_idx i = 0; i < n; i++) atvi_graph_vjp(b->g, 1, &b->rhs[i], &one, n, wrt, jac + i * n);
+  for (atvi_idx i = 0; i < n; i++) atvi_graph_vjp(b->g, 1, &f[i], &one, n, wrt, jac + i * n);
   atvi_prog_spec *s = begin(b, "jac", -1);
   solver_inputs(b, s);
   out(s, n * n, jac, false);
@@ -305,20 +315,20 @@ static double operations(builder *b, atvi_idx n, const atvi_node *x) {
   return sum;
 }
 
-atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_prog *jac, double *ops_jac,
-                                double *ops_rhs) {
-  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state, .rhs = m->rhs_node};
+atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile, atvi_module **module,
+                                atvi_prog *jac, double *ops_jac, double *ops_rhs) {
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
   atvi_module_info info;
   b.spec = take(&b, 1, sizeof *b.spec);
-  if (!b.spec || !jacobian(&b) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
-  *ops_rhs = operations(&b, b.n, b.rhs);
+  if (!b.spec || !jacobian(&b, f) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
+  *ops_rhs = operations(&b, b.n, f);
   *ops_jac = operations(&b, b.n * b.n, b.spec->out[0].nodes);
   if (*ops_rhs < 0 || *ops_jac < 0) return ATVI_ENOMEM;
-  atvi_graph_module_free(m->jacobian);
-  m->jacobian = NULL;
-  ATVI_TRY(atvi_graph_module_new(m->ctx, b.g, 1, b.spec, &(atvi_module_opts){.compile = compile},
-                                 &m->jacobian, &info));
-  *jac = atvi_graph_module_get(m->jacobian, 0);
+  atvi_graph_module_free(*module);
+  *module = NULL;
+  ATVI_TRY(
+      atvi_graph_module_new(m->ctx, b.g, 1, b.spec, &(atvi_module_opts){.compile = compile}, module, &info));
+  *jac = atvi_graph_module_get(*module, 0);
   return ATVI_OK;
 }
 
@@ -371,17 +381,18 @@ static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 17 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  b->spec = take(b, 19 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
             scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
             solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false);
+  if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false);
   for (atvi_idx c = 0; ok && c < m->n_combo; c++)
     ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false);
   if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
-  if (ok && m->has_ode && stiff) ok = jacobian(b);
+  if (ok && m->has_ode && stiff) ok = jacobian(b, b->rhs);
   if (ok && m->n_place > 0) ok = placed(b);
   if (ok && b->lang->n_trajectory > 0) {
     atvi_prog_spec *s = begin(b, "path", -1);
@@ -399,6 +410,8 @@ static atvi_status hot(builder *b, bool interpret) {
   m->setup_vjp = atvi_graph_module_get(m->hot, i++);
   m->ode.rhs = atvi_graph_module_get(m->hot, i++);
   m->ode.vjp = atvi_graph_module_get(m->hot, i++);
+  m->steady.rhs = b->lang->given ? atvi_graph_module_get(m->hot, i++) : m->ode.rhs;
+  m->steady.vjp = b->lang->given ? atvi_graph_module_get(m->hot, i++) : m->ode.vjp;
   atvi_prog *pulse = take(b, 2 * m->n_combo, sizeof *pulse);
   if (!pulse) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < m->n_combo; c++) {

@@ -258,6 +258,15 @@ static void things_out_of_place(void) {
   wrong("state S = 1\nlet d = delay(S, 2)\ndS/dt = d\ntrack e = d\n", 4, 11, "delayed state");
   wrong("state S = 1\nnext S = S\nstart steady\n", 3, 7, "differential equations");
   wrong(SIR "start steady 5\n", 4, 14, "unexpected");
+  wrong(SIR "start steady with\n", 4, 18, "found the end of the line");
+  wrong(SIR "start steady with b\n", 4, 20, "expected '='");
+  wrong(SIR "start steady with z = 1\n", 4, 19, "unknown name 'z'");
+  wrong(SIR "start steady with S = 1\n", 4, 19, "it is a state");
+  wrong(SIR "table u step = [0: 1]\nstart steady with u = S\n", 5, 23, "cannot use 'S'");
+  wrong(SIR "table u step = [0: 1]\nstart steady with u = 1, u = 2\n", 5, 26, "'u' is given twice");
+  wrong(SIR "let u = 1\nstart steady with u = 2\n", 5, 19, "it is a let");
+  wrong(SIR "param u[1..2] in (0, 1)\nstart steady with u = 2\n", 5, 19, "it is an array");
+  wrong(SIR "start 0 with u = 2\n", 4, 9, "unexpected");
   wrong(SIR "derived d = maximum(S, 3, 3)\n", 4, 27, "not after");
   wrong(SIR "derived d = integral(S, 3)\n", 4, 13, "two times");
   wrong(SIR "derived d = at(S, beta)\n", 4, 19, "this time");

@@ -394,6 +394,80 @@ static void rows_are_seen_at_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* A dose-response curve: the label of a unit, and the columns of a row, are the inputs of a steady state, x p/(k + x). */
+static void every_dose_has_its_rest(void) {
+  static const char *const BLOCK[] = {"each x from \"curve.csv\"", "each row from \"curve.csv\""};
+  atvi_ctx *ctx = test_ctx();
+  const double x[5] = {0.25, 0.25, 1.5, 4, 4}, y[5] = {0.3, 0.2, 0.7, 1.1, 0.9}, p = 1.3, k = 0.7;
+  double want = 0, by_p = 0;
+  test_file("curve.csv", "x,y\n0.25,0.3\n0.25,0.2\n1.5,0.7\n4,1.1\n4,0.9\n");
+  for (int i = 0; i < 5; i++) {
+    double A = x[i] * p / (k + x[i]);
+    want += normal(y[i], A, 0.5);
+    by_p += (y[i] - A) / 0.25 * A / p;
+  }
+  for (int i = 0; i < 2; i++) {
+    char text[400];
+    snprintf(text, sizeof text,
+             "param p ~ uniform(0, 3)\nparam k ~ uniform(0, 3)\n%s {\n  state A = 0\n  dA/dt = x*(p - A) - "
+             "k*A\n  start steady\n  data \"curve.csv\"\n  observe y ~ normal(A, 0.5)\n}\n",
+             BLOCK[i]);
+    atvi_model *m = test_load(ctx, test_file("curve.atvi", text), true);
+    test_value v = test_eval(ctx, atvi_model_target(m), (double[]){p, k});
+    CHECK_INT(m->n_part, i ? 6 : 4);
+    CHECK_ABS(v.ll, want, 1e-6);
+    CHECK_ABS(v.gl[0], by_p, 1e-5);
+    CHECK(test_gradient(ctx, atvi_model_target(m), (double[]){p, k}, 1e-6) < 1e-7);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Until the start u is 3 q, v is 1 and w is 0, whatever they are later: parameters, columns and tables of all kinds. */
+static void inputs_differ_before_the_start(void) {
+  static const struct {
+    const char *text;
+    double u, v, w; /* from the start on, on average over the first unit of time */
+  } CASES[] = {
+      {"param u in (0, 9)\ntable v step = [0: 2, 9: 5]\ntable w linear = [0: 0.5, 1: 1.5]\n", 0.4, 2, 1},
+      {"table u spline = [0: 2, 0.5: 2, 3: 2]\ntable v step = [0: 2*q, 9: 5]\ntable w linear = [0: q, 1: "
+       "q]\n",
+       2, 1.4, 0.7},
+      {"walk u at [0, 2] ~ normal(0, 1) from normal(0, 1)\ntable v linear = [-5: 2, 5: 2]\ntable w step = "
+       "[0: 3]\n",
+       0.4, 2, 3},
+  };
+  atvi_ctx *ctx = test_ctx();
+  const double q = 0.7;
+  test_file("before.csv", "t,a,b\n0,1.1,0.5\n1,0.4,1.5\n");
+  for (int c = 0; c < 3; c++)
+    for (int s = 0; s < 5; s++) {
+      char text[700];
+      snprintf(text, sizeof text,
+               "param q in (0, 3)\n%sstate A = 5\nstate B = 0\nlet gain = 2*u + v\ndA/dt = gain*w + u - A\n"
+               "dB/dt = v*u - B\nstart 0 steady with u = 3*q, v = 1, w = 0\ndata \"before.csv\" time t\n"
+               "observe a ~ normal(A, 0.5)\nobserve b ~ normal(B, 0.5)\n%s",
+               CASES[c].text, s == 4 ? "solver rk4 step 1e-3\n" : SOLVERS[s]);
+      atvi_model *m = test_load(ctx, test_file("before.atvi", text), s % 2 == 0);
+      const atvi_target *target = atvi_model_target(m);
+      double theta[3] = {q, CASES[c].u, 0.2}, u = CASES[c].u, e = exp(-1), f = 1 - e;
+      double v = CASES[c].v, w = CASES[c].w, A0 = 3 * q, B0 = 3 * q, gain = 2 * u + v;
+      /* w of the first case is 0.5 + t: its response is 0.5 f + (1 - f) */
+      double A1 = A0 * e + (c ? gain * w * f : gain * (0.5 * f + 1 - f)) + u * f, B1 = B0 * e + v * u * f;
+      double want = normal(1.1, A0, 0.5) + normal(0.4, A1, 0.5) + normal(0.5, B0, 0.5) + normal(1.5, B1, 0.5);
+      test_value got = test_eval(ctx, target, theta);
+      CHECK_INT(got.outcome, ATVI_RUN_OK);
+      CHECK_MSG(fabs(got.ll - want) < 1e-3 * (1 + fabs(want)), "case %d, solver %d: %.10g, want %.10g", c, s,
+                got.ll, want);
+      double off = test_gradient(ctx, target, theta, 1e-6);
+      CHECK_MSG(off < 1e-6, "case %d, solver %d: %g", c, s, off);
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Growth, and an oscillation, have no steady state; in other lanes there is one. */
 static void without_rest_runs_fail(void) {
   atvi_ctx *ctx = test_ctx();
@@ -695,6 +769,7 @@ static void lanes_do_not_matter(void) {
 TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", pulses_when_a_state_falls},
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
+      {"doses", every_dose_has_its_rest}, {"before", inputs_differ_before_the_start},
       {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps},
       {"echoes", delayed_jumps}, {"units", units_have_their_own_events}, {"tables", tables_of_parameters},
       {"memory", memory_may_run_out_anywhere}, {"lanes_do_not_matter", lanes_do_not_matter})
