@@ -468,6 +468,101 @@ static void inputs_differ_before_the_start(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* The state of rest of a switch, dx/dt = a + v x^2/(1 + x^2) - k x, between lower and upper, by bisection. */
+static double switched(double a, double v, double k, double lower, double upper) {
+  for (int i = 0; i < 200; i++) {
+    double x = 0.5 * (lower + upper);
+    *(a + v * x * x / (1 + x * x) - k * x > 0 ? &lower : &upper) = x;
+  }
+  return lower;
+}
+
+/* A switch comes to rest at the lower or the upper state, to rounding; its gradient is that of the implicit function. */
+static void rest_is_found_to_rounding(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("switch.csv", "y\n1.3\n");
+  for (int up = 0; up < 2; up++) {
+    char text[400];
+    snprintf(text, sizeof text,
+             "param a in (0, 1)\nparam v in (0, 9)\nparam k in (0, 9)\nstate x = %d\nstate z = 3\n"
+             "dx/dt = a + v*x^2/(1 + x^2) - k*x\ndz/dt = 100*(x - z)\nstart steady\ndata \"switch.csv\"\n"
+             "observe y ~ normal(z, 0.5)\n",
+             up ? 9 : 0);
+    atvi_model *m = test_load(ctx, test_file("switch.atvi", text), up);
+    enum { B = 2 };
+    const double a[B] = {0.05, 0.02}, v[B] = {3, 2.5}, k[B] = {1.2, 1.1};
+    double theta[3 * B], ll[B], gl[3 * B];
+    for (int j = 0; j < B; j++) theta[j] = a[j], theta[B + j] = v[j], theta[2 * B + j] = k[j];
+    check_batch(ctx, &m->target, B, theta, ll, gl);
+    for (int j = 0; j < B; j++) {
+      double x = switched(a[j], v[j], k[j], up ? 1 : 0, up ? 9 : 0.3), s = 1 + x * x;
+      double slope = k[j] - 2 * v[j] * x / (s * s), by = (1.3 - x) / 0.25 / slope;
+      CHECK_REL(ll[j], normal(1.3, x, 0.5), 1e-12);
+      CHECK_REL(gl[j], by, 1e-11);
+      CHECK_REL(gl[B + j], by * x * x / s, 1e-11);
+      CHECK_REL(gl[2 * B + j], -by * x, 1e-11);
+    }
+    CHECK(test_gradient(ctx, &m->target, (double[]){a[0], v[0], k[0]}, 1e-6) < 1e-8);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* A cascade whose states are all 0 at first has no size to measure errors by: each state is product of those before it. */
+static void cascades_start_from_zero(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("casc.csv", "y\n0.3\n");
+  atvi_model *m = test_load(
+      ctx,
+      test_file(
+          "casc.atvi",
+          "param v in (0, 9)\nstate P[1..8] = 0\ndP[1]/dt = v - P[1]\ndP[i in 2..8]/dt = P[i-1] - 2*P[i]\n"
+          "start steady\ndata \"casc.csv\"\nobserve y ~ normal(P[8], 0.5)\n"),
+      true);
+  double theta = 3.2, ll, gl, P = 3.2 / 128;
+  void *work;
+  CHECK_OK(m->target.ops->work_new(m, ctx, &work));
+  m->target.ops->eval(m, work, &(atvi_batch){.B = 1, .theta = &theta, .log_lik = &ll, .grad_lik = &gl});
+  CHECK_REL(ll, normal(0.3, P, 0.5), 1e-12);
+  CHECK_REL(gl, (0.3 - P) / 0.25 / 128, 1e-12);
+  CHECK(atvi_ode_effort_of(((atvi_model_work *)work)->steady).steps < 80);
+  m->target.ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* X + Y is conserved where q = 0 alone: lanes of both sorts beside each other. */
+static void some_lanes_conserve(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("some.csv", "x,y\n0.4,0.7\n");
+  atvi_model *m = test_load(
+      ctx,
+      test_file("some.atvi",
+                "param a in (0, 9)\nparam q in (0, 9)\nparam N in (0, 9)\nstate X = N\nstate Y = 0\n"
+                "dX/dt = -a*X + 2*Y + q*(1 - X)\ndY/dt = a*X - 2*Y\nstart steady\n"
+                "data \"some.csv\"\nobserve x ~ normal(X, 0.5)\nobserve y ~ normal(Y, 0.5)\n"),
+      true);
+  enum { B = 4 };
+  const double a[B] = {0.7, 1.1, 3.1, 0.4}, q[B] = {0, 0.6, 0, 4}, N = 1.7;
+  double theta[3 * B], ll[B], gl[3 * B];
+  for (int j = 0; j < B; j++) theta[j] = a[j], theta[B + j] = q[j], theta[2 * B + j] = N;
+  check_batch(ctx, &m->target, B, theta, ll, gl);
+  for (int j = 0; j < B; j++) {
+    double X = q[j] > 0 ? 1 : 2 * N / (a[j] + 2), Y = a[j] / 2 * X;
+    double by_X = (0.4 - X) / 0.25, by_Y = (0.7 - Y) / 0.25, X_a = q[j] > 0 ? 0 : -X / (a[j] + 2);
+    double by_a = by_X * X_a + by_Y * (X / 2 + a[j] / 2 * X_a);
+    double by_N = q[j] > 0 ? 0 : (by_X * X + by_Y * Y) / N;
+    CHECK_ABS(ll[j], normal(0.4, X, 0.5) + normal(0.7, Y, 0.5), 1e-7);
+    CHECK_ABS(gl[j], by_a, 1e-6);
+    CHECK_ABS(gl[2 * B + j], by_N, 1e-6);
+  }
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Growth, and an oscillation, have no steady state; in other lanes there is one. */
 static void without_rest_runs_fail(void) {
   atvi_ctx *ctx = test_ctx();
@@ -770,6 +865,8 @@ TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", 
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
       {"doses", every_dose_has_its_rest}, {"before", inputs_differ_before_the_start},
-      {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps},
-      {"echoes", delayed_jumps}, {"units", units_have_their_own_events}, {"tables", tables_of_parameters},
-      {"memory", memory_may_run_out_anywhere}, {"lanes_do_not_matter", lanes_do_not_matter})
+      {"rounding", rest_is_found_to_rounding}, {"some", some_lanes_conserve},
+      {"zero", cascades_start_from_zero}, {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest},
+      {"delays", delays_by_steps}, {"echoes", delayed_jumps}, {"units", units_have_their_own_events},
+      {"tables", tables_of_parameters}, {"memory", memory_may_run_out_anywhere},
+      {"lanes_do_not_matter", lanes_do_not_matter})
