@@ -127,10 +127,10 @@ static bool equations_at_rest(elab *e) {
   const ast_stmt *st = e->start;
   atvi_lang *lang = e->lang;
   for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rest = lang->state[i].rhs;
-  if (!st || !st->given) return true;
-  const atvi_idx n = st->n_word;
-  replacements r = {.from = atvi_lang_take(e->s, 2 * n, sizeof *r.from),
-                    .to = atvi_lang_take(e->s, 2 * n, sizeof *r.to)};
+  const atvi_idx n = st && st->given ? st->n_word : 0, most = 2 * n + lang->n_delay;
+  if (!st || !st->steady || !most) return true;
+  replacements r = {.from = atvi_lang_take(e->s, most, sizeof *r.from),
+                    .to = atvi_lang_take(e->s, most, sizeof *r.to)};
   atvi_node *x = atvi_lang_take(e->s, lang->n_state, sizeof *x);
   if (!r.from || !r.to || !x) return false;
   elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM),
@@ -147,6 +147,9 @@ static bool equations_at_rest(elab *e) {
     atvi_node to = atvi_lang_eval(e, &v, st->given->arg[k]);
     if (to == ATVI_NODE_NONE || !replace_name(e, &v, &st->words[k], to, &r)) return false;
   }
+  for (atvi_idx k = 0; k < lang->n_delay; k++) /* at rest a state is what it was */
+    replace(&r, atvi_graph_input(e->g, ATVI_IN_DELAY, k),
+            atvi_graph_input(e->g, ATVI_IN_STATE, lang->delay[k].state));
   for (atvi_idx i = 0; i < lang->n_state; i++) x[i] = lang->state[i].rhs;
   atvi_graph_substitute(e->g, lang->n_state, x, r.n, r.from, r.to);
   for (atvi_idx i = 0; i < lang->n_state; i++) {
@@ -173,13 +176,16 @@ bool atvi_lang_states(elab *e) {
   return complete(e, by) && equations_at_rest(e);
 }
 
-/* The method of steps is the explicit solver's. */
-static bool check_delays(elab *e) {
-  const bool conditional = e->n_condition > 0;
-  if (!e->lang->n_delay || (!conditional && !e->lang->steady)) return true;
-  atvi_lang_error(e->s, e->delay_at, "leave one of them out",
-                  conditional ? "delay() does not go together with pulses that have a condition"
-                              : "delay() does not go together with a steady start");
+/* What a pulse does comes again a delay later: the solver knows when only of pulses that have times. */
+static bool check_delays(elab *e, atvi_place when) {
+  if (!e->lang->n_delay || !e->n_condition) return true;
+  const char *hint =
+      atvi_pool_printf(e->s->pool,
+                       "give the pulse of line %d times, or put a chain of states in the place of the delay: "
+                       "dY[1]/dt = n/tau*(S - Y[1]), dY[i in 2..n]/dt = n/tau*(Y[i-1] - Y[i])",
+                       when.line);
+  if (!hint) return atvi_lang_nomem(e->s), false;
+  atvi_lang_error(e->s, e->delay_at, hint, "delay() does not go together with pulses that have a condition");
   return false;
 }
 
@@ -355,7 +361,12 @@ bool atvi_lang_pulses(elab *e) {
   if (!(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows)))) return false;
   e->lang->pulse = NULL;
   e->pulse_cap = e->n_condition = 0;
-  for (atvi_idx i = 0; i < e->file->n; i++)
-    if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;
-  return check_delays(e);
+  atvi_place when = {0};
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (st->kind != KW_PULSE) continue;
+    if (!pulse(e, st, number++)) return false;
+    if (st->when && !when.line) when = st->at;
+  }
+  return check_delays(e, when);
 }

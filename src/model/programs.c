@@ -253,13 +253,15 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump + b->m->n_delay, false);
 }
 
-/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times move. */
+/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times
+ * move, and by delayed states, if there may be some. */
 static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, atvi_idx n_out,
-                        const atvi_node *f, bool holds) {
+                        const atvi_node *f, bool holds, bool delays) {
   const atvi_model *m = b->m;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n_out);
-  const atvi_idx nd = m->n_delay, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
-  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + nd > 0, nw = b->n + nh + nt + nd;
+  const atvi_idx nd = delays ? m->n_delay : 0, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
+  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + m->n_delay > 0,
+           nw = b->n + nh + nt + nd;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
   for (atvi_idx i = 0; i < b->n + nh; i++)
@@ -386,11 +388,11 @@ static atvi_status hot(builder *b, bool interpret) {
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
             scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
-            solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false);
-  if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false);
+            solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false, true);
+  if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false, false);
   for (atvi_idx c = 0; ok && c < m->n_combo; c++)
-    ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false);
-  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true);
+    ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false, true);
+  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true, true);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b, b->rhs);
   if (ok && m->n_place > 0) ok = placed(b);

@@ -103,6 +103,7 @@ static atvi_status describe_steady(atvi_model *m) {
   m->steady.n_stop = 2;
   m->steady.stop = own.stop;
   m->steady.n_output = 1;
+  m->steady.n_delay = 0;
   m->steady.n_moving = m->steady.n_root = m->steady.most_moving = m->steady.most_stops = 0;
   m->steady.max_steps = STEADY_STEPS;
   price p;

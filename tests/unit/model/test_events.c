@@ -717,6 +717,34 @@ static void delayed_jumps(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* dx/dt = u p - k x(t - tau) is at rest at p/k until u doubles at t = 0. */
+static void delays_start_at_rest(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("still.csv", "t,y\n0,1.1\n0.5,0.4\n1.7,1.9\n");
+  const char *path = test_file(
+      "still.atvi", "param p in (0, 3)\nparam k in (0, 3)\nparam tau in (0.1, 3)\ntable u step = [0: 2]\n"
+                    "state x = 0.3\ndx/dt = u*p - k*delay(x, tau)\nstart 0 steady with u = 1\n"
+                    "data \"still.csv\" time t\nobserve y ~ normal(x, 0.5)\nsolver rk45 tol 1e-9\n");
+  const double p = 0.9, k = 0.6, tau = 1.1, t[3] = {0, 0.5, 1.7}, y[3] = {1.1, 0.4, 1.9};
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, path, interpret);
+    double want = 0, by_tau = 0;
+    for (int i = 0; i < 3; i++) {
+      double late = fmax(0, t[i] - tau), x = p / k + p * t[i] - k * p * late * late / 2;
+      want += normal(y[i], x, 0.5);
+      by_tau += (y[i] - x) / 0.25 * k * p * late;
+    }
+    test_value v = test_eval(ctx, &m->target, (double[]){p, k, tau});
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    CHECK_ABS(v.ll, want, 1e-7);
+    CHECK_ABS(v.gl[2], by_tau, 1e-6);
+    CHECK(test_gradient(ctx, &m->target, (double[]){p, k, tau}, 1e-6) < 1e-7);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Units with events of all kinds: the sum of what each of them is alone. */
 static void units_have_their_own_events(void) {
   static const char *const BODY[3] = {
@@ -866,7 +894,7 @@ TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", 
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
       {"doses", every_dose_has_its_rest}, {"before", inputs_differ_before_the_start},
       {"rounding", rest_is_found_to_rounding}, {"some", some_lanes_conserve},
-      {"zero", cascades_start_from_zero}, {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest},
-      {"delays", delays_by_steps}, {"echoes", delayed_jumps}, {"units", units_have_their_own_events},
-      {"tables", tables_of_parameters}, {"memory", memory_may_run_out_anywhere},
-      {"lanes_do_not_matter", lanes_do_not_matter})
+      {"zero", cascades_start_from_zero}, {"still", delays_start_at_rest}, {"never", without_rest_runs_fail},
+      {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps}, {"echoes", delayed_jumps},
+      {"units", units_have_their_own_events}, {"tables", tables_of_parameters},
+      {"memory", memory_may_run_out_anywhere}, {"lanes_do_not_matter", lanes_do_not_matter})
