@@ -253,9 +253,15 @@ static void put_lead(atvi_text *out, const atvi_table *t, atvi_idx unit, atvi_id
 
 void atvi_app_table_lines(atvi_text *out, const atvi_table *t, atvi_idx draw, const double *theta,
                           const double *derived) {
+  atvi_text lead = {.pool = out->pool}; /* the same in all lines of a unit */
   for (atvi_idx i = 0; i < t->n_line; i++) {
     const atvi_table_line *at = &t->line[i];
-    if (theta) put_lead(out, t, at->unit, draw, theta, derived), atvi_io_text_add(out, ",");
+    if (theta && (i == 0 || at->unit != at[-1].unit)) {
+      lead.n = 0;
+      put_lead(&lead, t, at->unit, draw, theta, derived);
+    }
+    if (theta) atvi_io_text_add(out, "%s,", lead.text ? lead.text : "");
+    out->failed = out->failed || lead.failed;
     if (t->csv)
       data_line(out, t, at, draw);
     else

@@ -225,12 +225,14 @@ struct atvi_model {
   atvi_pulses *combo; /* [n_combo], the solver's pulses */
 
   /* rarely used, interpreted */
-  atvi_prog derived;    /* PARAM -> derived */
-  atvi_prog prior_args; /* PARAM -> arguments of all priors, one after the other */
-  atvi_idx n_level;     /* priors that depend on no parameter are level 0, and so on */
-  int *level;           /* [d] */
-  atvi_idx *arg_at;     /* [d] first argument of parameter i in prior_args */
-  atvi_idx n_prior_arg;
+  atvi_prog derived;     /* PARAM -> derived */
+  atvi_prog *prior_args; /* [n_level] PARAM -> arguments of the priors of a level, one after the other */
+  atvi_idx n_level;      /* priors that depend on no parameter are level 0, and so on */
+  int *level;            /* [d] */
+  atvi_idx *by_level;    /* [d] parameters by level; those of level k end before by_level[level_end[k]] */
+  atvi_idx *level_end;   /* [n_level] */
+  atvi_idx *arg_at;      /* [d] first argument of parameter i in the prior_args of its level */
+  atvi_idx n_prior_arg;  /* the most of any level */
   atvi_prog *report; /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
   atvi_idx *report_args; /* [n_data] how many arguments */
   atvi_prog track;       /* PARAM, TIME, STATE, TABLE -> tracked */

@@ -466,16 +466,28 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
 
 static bool prior_args(builder *b) {
   atvi_model *m = b->m;
-  atvi_idx d = b->lang->n_param, n = 0;
-  m->arg_at = take(b, d, sizeof *m->arg_at);
+  atvi_idx d = b->lang->n_param, at = 0;
   atvi_node *x = take(b, d * ATVI_DIST_ARGS, sizeof *x);
-  if (!m->arg_at || !x) return false;
-  for (atvi_idx i = 0; i < d; i++) {
-    m->arg_at[i] = n;
-    for (int a = 0; a < b->lang->param[i].n_arg; a++) x[n++] = b->lang->param[i].arg[a];
+  m->arg_at = take(b, d, sizeof *m->arg_at);
+  m->by_level = take(b, d, sizeof *m->by_level);
+  m->prior_args = take(b, m->n_level, sizeof *m->prior_args);
+  m->level_end = take(b, m->n_level, sizeof *m->level_end);
+  if (!m->arg_at || !x || !m->by_level || !m->prior_args || !m->level_end) return false;
+  for (atvi_idx i = 0; i < d; i++) m->level_end[m->level[i]]++;
+  for (atvi_idx k = 1; k < m->n_level; k++) m->level_end[k] += m->level_end[k - 1];
+  for (atvi_idx i = d - 1; i >= 0; i--) m->by_level[--m->level_end[m->level[i]]] = i;
+  for (atvi_idx k = 0; k < m->n_level;
+       k++) { /* level_end[k] is where level k begins, until it has been passed */
+    atvi_idx n = 0, first = at;
+    for (; at < d && m->level[m->by_level[at]] == k; at++) {
+      const atvi_lang_param *p = &b->lang->param[m->by_level[at]];
+      m->arg_at[m->by_level[at]] = n;
+      for (int a = 0; a < p->n_arg; a++) x[first * ATVI_DIST_ARGS + n++] = p->arg[a];
+    }
+    m->level_end[k] = at;
+    if (n > m->n_prior_arg) m->n_prior_arg = n;
+    out(cold_begin(b, "prior_args", k, 0), n, x + first * ATVI_DIST_ARGS, false);
   }
-  m->n_prior_arg = n;
-  out(cold_begin(b, "prior_args", -1, 0), n, x, false);
   return true;
 }
 
@@ -505,7 +517,7 @@ static bool report(builder *b, atvi_idx k) {
 static atvi_status cold(builder *b) {
   atvi_model *m = b->m;
   const atvi_lang *lang = b->lang;
-  b->spec = take(b, 4 + lang->n_data + 2 * m->n_rows, sizeof *b->spec);
+  b->spec = take(b, 4 + m->n_level + lang->n_data + 2 * m->n_rows, sizeof *b->spec);
   b->n_spec = 0;
   m->report = take(b, lang->n_data, sizeof *m->report);
   m->report_args = take(b, lang->n_data, sizeof *m->report_args);
@@ -526,7 +538,7 @@ static atvi_status cold(builder *b) {
   atvi_idx i = 0;
   m->derived = atvi_graph_module_get(m->cold, i++);
   m->track = atvi_graph_module_get(m->cold, i++);
-  m->prior_args = atvi_graph_module_get(m->cold, i++);
+  for (atvi_idx k = 0; k < m->n_level; k++) m->prior_args[k] = atvi_graph_module_get(m->cold, i++);
   for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_graph_module_get(m->cold, i++);
   return ATVI_OK;
 }
@@ -551,7 +563,7 @@ static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_pr
 /* Gives every unit the programs of its rows, and what is known there. Those of data group k stand in pairs after the reports. */
 static atvi_status fill_known(builder *b) {
   atvi_model *m = b->m;
-  atvi_idx at = 3 + b->lang->n_data;
+  atvi_idx at = 2 + m->n_level + b->lang->n_data;
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     atvi_rows *of = &m->rows[k];
     const bool data = of->data >= 0;
@@ -588,7 +600,8 @@ atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
   most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup),
       most(&m->scratch, m->setup_vjp);
   most(&m->scratch, m->placed), most(&m->scratch, m->placed_vjp);
-  most(&m->scratch, m->derived), most(&m->scratch, m->track), most(&m->scratch, m->prior_args);
+  most(&m->scratch, m->derived), most(&m->scratch, m->track);
+  for (atvi_idx k = 0; k < m->n_level; k++) most(&m->scratch, m->prior_args[k]);
   for (atvi_idx k = 0; k < m->n_rows; k++)
     most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),
         most(&m->scratch, m->rows[k].each);
