@@ -111,7 +111,16 @@ static atvi_idx owner(const atvi_model *m, atvi_idx param) {
   return 0;
 }
 
-/* A line has the parameters that its unit depends on. */
+/* Whether unit u is part `of` or lies in it: it then depends on all of its parameters. */
+static bool encloses(const atvi_model *m, atvi_idx of, atvi_idx u) {
+  if (of == u || of == 0) return true;
+  const atvi_model_part *a = &m->part[of], *b = &m->part[u];
+  const atvi_idx n = a->m->target.d;
+  return a->block != b->block && n > 0 && n <= b->n_outer &&
+         memcmp(a->param, b->param, (size_t)n * sizeof *a->param) == 0;
+}
+
+/* A line has the parameters that its unit depends on, and what is derived from these. */
 static atvi_status find_leads(atvi_pool *pool, atvi_table *t) {
   const atvi_model *m = t->l->model;
   const atvi_target *target = t->l->target, *base = &m->target;
@@ -135,13 +144,12 @@ static atvi_status find_leads(atvi_pool *pool, atvi_table *t) {
       atvi_idx j = free_at[unit ? unit->on[i] : i];
       if (j >= 0) t->from[u * n + of[j]] = j;
     }
-    const atvi_model *part = m->part ? m->part[u].m : m;
-    for (atvi_idx k = 0; k < part->target.n_derived; k++) {
-      atvi_idx at = m->part ? m->part[u].derived_at[k] : k;
-      const char *name = own_name(pool, m, u, base->derived[at]);
-      if (!name) return ATVI_ENOMEM;
-      atvi_idx c = column(&t->n_lead, t->lead, name);
-      t->from[u * n + c] = target->d + at;
+    for (atvi_idx a = 0; a < parts; a++) {
+      const atvi_model *part = m->part ? m->part[a].m : m;
+      for (atvi_idx k = 0; encloses(m, a, u) && k < part->target.n_derived; k++) {
+        atvi_idx at = m->part ? m->part[a].derived_at[k] : k;
+        t->from[u * n + column(&t->n_lead, t->lead, part->target.derived[k])] = target->d + at;
+      }
     }
   }
   return ATVI_OK;

@@ -365,7 +365,9 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
     if (found) return position;
   }
   if (sym) return symbol_node(e, v, x, sym);
-  atvi_node column = atvi_lang_column(e, v, x, &found);
+  bool missing = v->data >= 0 && !e->lang->data[v->data].csv; /* a file whose columns are not known */
+  atvi_node column = missing ? atvi_lang_covariate(e, v, x, &found) : ATVI_NODE_NONE;
+  if (!found) column = atvi_lang_column(e, v, x, &found);
   if (!found) column = atvi_lang_covariate(e, v, x, &found);
   if (!found) atvi_lang_unknown(e, x, false);
   return found ? column : ATVI_NODE_NONE;
