@@ -404,7 +404,7 @@ static void the_reference_shows_models(void) {
   CHECK_STR(m->all[m->n_all - 2].name, "theta.north.a");
   atvi_lang_free(m);
   m = good(ctx, &f, text_of("tests/fuzz/corpus/lang/units.atvi"));
-  CHECK(m->n_block == 4 && m->block[0].n_covariate == 3);
+  CHECK(m->n_block == 5 && m->block[0].n_covariate == 3);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
   folder_end(&f);
