@@ -133,7 +133,9 @@ static void describe_observation(atvi_text *out, const atvi_model *m, atvi_idx f
     }
     if (obs) missing += obs->n_missing, censored += obs->n_censored;
   }
-  atvi_io_text_add(out, "  %-16s ", atvi_app_plain_name(out->pool, m, lang->data[first].unit, like->name));
+  atvi_idx own = first;
+  const atvi_lang *home = atvi_app_home(m, &own);
+  atvi_io_text_add(out, "  %-16s ", observation(home, own, j)->name);
   if (like->n_term)
     describe_terms(out, lang, like);
   else

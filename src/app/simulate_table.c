@@ -22,18 +22,29 @@ static atvi_idx column(atvi_idx *n, const char **name, const char *new) {
 
 /* ---- which series are in which column ---- */
 
+/* The name of series s without the label of its unit: a unit's series of one kind are in the same order there. seen: [parts][kinds], how
+ * many have been met. */
+static const char *own_series(const atvi_model *m, const atvi_series *s, atvi_idx *seen) {
+  if (!m->part) return s->name;
+  const atvi_target *of = &m->part[s->unit].m->target;
+  atvi_idx left = seen[s->unit * (ATVI_SERIES_STATE + 1) + s->kind]++;
+  for (atvi_idx k = 0; k < of->n_series; k++)
+    if (of->series[k].kind == s->kind && left-- == 0) return of->series[k].name;
+  return s->name;
+}
+
 static atvi_status find_columns(atvi_pool *pool, atvi_table *t) {
   const atvi_target *target = t->l->target;
   const atvi_model *m = t->l->model;
   t->col = atvi_pool_take(pool, (size_t)target->n_series + 1, sizeof *t->col);
   t->offset = atvi_pool_take(pool, (size_t)target->n_series + 1, sizeof *t->offset);
   atvi_idx *of = atvi_pool_take(pool, (size_t)target->n_series + 1, sizeof *of);
-  if (!t->col || !t->offset || !of) return ATVI_ENOMEM;
+  atvi_idx *seen = atvi_pool_take(pool, (size_t)(n_part(t) * (ATVI_SERIES_STATE + 1)), sizeof *seen);
+  if (!t->col || !t->offset || !of || !seen) return ATVI_ENOMEM;
   for (atvi_idx s = 0, at = 0; s < target->n_series; at += target->series[s++].n) {
     const atvi_series *is = &target->series[s];
-    const char *name = atvi_app_plain_name(pool, m, is->unit, is->name);
+    const char *name = own_series(m, is, seen);
     t->offset[s] = at;
-    if (!name) return ATVI_ENOMEM;
     of[s] = mine(t, is) ? column(&t->n_col, t->col, name) : -1;
   }
   t->series = atvi_pool_take(pool, (size_t)(n_part(t) * t->n_col) + 1, sizeof *t->series);
@@ -99,16 +110,12 @@ static atvi_status find_lines(atvi_pool *pool, atvi_table *t) {
 
 /* ---- parameters ---- */
 
-static const char *own_name(atvi_pool *pool, const atvi_model *m, atvi_idx unit, const char *name) {
-  return m->part ? atvi_app_plain_name(pool, m, unit, name) : name;
-}
-
-/* The part whose own parameter it is. */
-static atvi_idx owner(const atvi_model *m, atvi_idx param) {
+/* The name of a parameter without the label of its unit. */
+static const char *own_param(const atvi_model *m, atvi_idx param) {
   for (atvi_idx u = 1; m->part && u < m->n_part; u++)
     for (atvi_idx i = m->part[u].n_outer; i < m->part[u].m->target.d; i++)
-      if (m->part[u].param[i] == param) return u;
-  return 0;
+      if (m->part[u].param[i] == param) return m->part[u].m->target.param[i].name;
+  return m->target.param[param].name;
 }
 
 /* Whether unit u is part `of` or lies in it: it then depends on all of its parameters. */
@@ -134,9 +141,7 @@ static atvi_status find_leads(atvi_pool *pool, atvi_table *t) {
   for (atvi_idx i = 0, j = 0; i < base->d; i++) { /* fixed ones are left out, the order is the same */
     bool is = j < target->d && strcmp(target->param[j].name, base->param[i].name) == 0;
     free_at[i] = is ? j : -1;
-    const char *name = own_name(pool, m, owner(m, i), base->param[i].name);
-    if (!name) return ATVI_ENOMEM;
-    if (is) of[j++] = column(&t->n_lead, t->lead, name);
+    if (is) of[j++] = column(&t->n_lead, t->lead, own_param(m, i));
   }
   for (atvi_idx u = 0; u < parts; u++) {
     const atvi_unit *unit = m->part ? &base->unit[u] : NULL;
