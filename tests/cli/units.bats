@@ -132,6 +132,7 @@ each plot from "plots.csv" {
   param a ~ normal(m, s)
   data "y.csv" time t
   observe y ~ normal(a + 0.3*t, 1)
+  derived double = 2*a
 }
 MODEL
   "$ATVI" fit plots.atvi --out f -q --method nuts --ess 200
@@ -140,6 +141,8 @@ MODEL
   grep -q "The other 18 units, in the order of the data" $html
   grep -q "y, all 30 units" $html
   grep -q "intervals of the 30 elements of a" $html
+  # of 62 rows the table shows two; the others are folded
+  [ "$(grep -c 'summary>The 30 elements of' $html)" = 2 ]
   # the worst one is the first
   [ "$(grep -o 'y\.p[0-9]* over time' $html | head -n 1)" = "y.p30 over time" ]
   grep -q "Leaving out one unit at a time" $html
