@@ -47,11 +47,23 @@ static int describe_param(atvi_text *out, int width, atvi_idx n, const atvi_lang
   return used;
 }
 
+/* Elements of one statement from p on, of n parameters, that can share a line: if there are many, and they are alike. */
+static atvi_idx alike(const atvi_lang_param *p, atvi_idx n) {
+  enum { MANY = 9 };
+  atvi_idx k = 1;
+  while (k < n && p[k].place.line == p->place.line && p[k].place.column == p->place.column &&
+         p[k].dist == p->dist && p[k].lower == p->lower && p[k].upper == p->upper)
+    k++;
+  return k >= MANY ? k : 1;
+}
+
 /* Those outside blocks, then one line for each that a block has. Returns the longest name. */
 static int list_params(atvi_text *out, int width, const atvi_lang *lang, atvi_idx shared) {
   int longest = 0, n;
-  for (atvi_idx i = 0; i < shared; i++)
-    if ((n = describe_param(out, width, 1, &lang->all[i])) > longest) longest = n;
+  for (atvi_idx i = 0, more; i < shared; i += more) {
+    more = alike(&lang->all[i], shared - i);
+    if ((n = describe_param(out, width, more, &lang->all[i])) > longest) longest = n;
+  }
   for (atvi_idx b = 0, at = shared; b < lang->n_block; b++) {
     const atvi_lang_block *block = &lang->block[b];
     for (atvi_idx i = block->n_outer; i < block->unit[0].lang->n_param; i++, at += block->n_unit)
@@ -68,7 +80,7 @@ static void describe_params(atvi_text *out, const atvi_lang *lang) {
   atvi_io_text_add(out, "parameters  %td", lang->n_all);
   if (lang->n_block) atvi_io_text_add(out, ": %td shared, %td of units", shared, lang->n_all - shared);
   atvi_io_text_add(out, "\n");
-  int longest = lang->n_block ? list_params(NULL, 0, lang, shared) : 0;
+  int longest = list_params(NULL, 0, lang, shared);
   list_params(out, longest > LEAST ? longest : LEAST, lang, shared);
 }
 
@@ -121,7 +133,9 @@ static void describe_observation(atvi_text *out, const atvi_model *m, atvi_idx f
     }
     if (obs) missing += obs->n_missing, censored += obs->n_censored;
   }
-  atvi_io_text_add(out, "  %-16s ", atvi_app_plain_name(out->pool, m, lang->data[first].unit, like->name));
+  atvi_idx own = first;
+  const atvi_lang *home = atvi_app_home(m, &own);
+  atvi_io_text_add(out, "  %-16s ", observation(home, own, j)->name);
   if (like->n_term)
     describe_terms(out, lang, like);
   else

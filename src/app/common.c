@@ -7,19 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *atvi_app_plain_name(atvi_pool *pool, const atvi_model *m, atvi_idx unit, const char *name) {
-  if (unit == 0) return name;
-  size_t n = strlen(name), label = strlen(m->target.unit[unit].name);
-  return n > label ? atvi_pool_strndup(pool, name, n - label - 1) : "";
+const atvi_lang *atvi_app_home(const atvi_model *m, atvi_idx *k) {
+  const atvi_lang_data *all = m->lang->data;
+  atvi_idx first = *k, unit = all[*k].unit;
+  if (!m->part) return m->lang;
+  while (first > 0 && all[first - 1].unit == unit) first--; /* those of a unit stand together */
+  *k -= first;
+  return m->part[unit].m->lang;
 }
 
 atvi_idx atvi_app_files(const atvi_lang *lang) {
   return lang->n_data ? lang->data[lang->n_data - 1].file + 1 : 0;
 }
 
-const char *atvi_app_set_name(atvi_pool *pool, const atvi_model *m, atvi_idx k) {
-  const char *name = atvi_app_plain_name(pool, m, m->lang->data[k].unit, m->lang->data[k].name);
-  return name ? name : "";
+const char *atvi_app_set_name(const atvi_model *m, atvi_idx k) {
+  const atvi_lang *home = atvi_app_home(m, &k);
+  return home->data[k].name;
 }
 
 /* Does parameter name belong to what the user wrote: itself, or an element of that array? "beta[1]" is "beta.1". */

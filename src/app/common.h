@@ -79,13 +79,12 @@ ATVI_CHECKED atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *l
 /* Hash of the held-out cells, as they are in the data file. Memory from pool; NULL: none. */
 const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l);
 
-/* A name without the label of its unit (0: common to all): "conc" for "conc.s01". Memory from pool; NULL: none. */
-const char *atvi_app_plain_name(atvi_pool *pool, const atvi_model *m, atvi_idx unit, const char *name);
-
 /* Number of data files: units of a block share one. */
 atvi_idx atvi_app_files(const atvi_lang *lang);
-/* The name of data set k as it is in the model, "" if it has none. Memory from pool. */
-const char *atvi_app_set_name(atvi_pool *pool, const atvi_model *m, atvi_idx k);
+/* The description in which data set *k has its names as they are in the model, "conc" and not "conc.s01"; *k becomes its number there. */
+const atvi_lang *atvi_app_home(const atvi_model *m, atvi_idx *k);
+/* The name of data set k as it is in the model, "" if it has none. */
+const char *atvi_app_set_name(const atvi_model *m, atvi_idx k);
 
 /* A cell of a CSV file, quoted if necessary. */
 void atvi_app_field(atvi_text *out, const char *s);

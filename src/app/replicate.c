@@ -29,7 +29,7 @@ atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   for (atvi_idx f = 0; n > 1 && f < n; f++) {
     atvi_idx first = first_of(lang, f);
     const atvi_lang_data *d = &lang->data[first];
-    if (observes(lang, f) && !*atvi_app_set_name(l->model->pool, l->model, first))
+    if (observes(lang, f) && !*atvi_app_set_name(l->model, first))
       return ATVI_FAIL(ctx, ATVI_EMODEL,
                        "%s: error: the model has %td data files, and %s has no name, so simulated data "
                        "cannot replace it\nhint: give every data set a name, for example: data first \"%s\"",
@@ -58,13 +58,12 @@ atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uin
 }
 
 /* Files of the user, for data sets that are not simulated. */
-static void keep_given(atvi_pool *pool, const atvi_model *m, const atvi_app_model *model,
-                       atvi_data_file *data, atvi_idx *n) {
+static void keep_given(const atvi_model *m, const atvi_app_model *model, atvi_data_file *data, atvi_idx *n) {
   for (atvi_idx k = 0; k < model->n_data; k++) {
     bool simulated = !model->data[k].name;
     for (atvi_idx f = 0; !simulated && f < atvi_app_files(m->lang); f++)
       simulated = observes(m->lang, f) &&
-                  strcmp(atvi_app_set_name(pool, m, first_of(m->lang, f)), model->data[k].name) == 0;
+                  strcmp(atvi_app_set_name(m, first_of(m->lang, f)), model->data[k].name) == 0;
     if (!simulated) data[(*n)++] = model->data[k];
   }
 }
@@ -96,7 +95,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
   for (atvi_idx f = 0; f < atvi_app_files(lang); f++) {
     if (!observes(lang, f)) continue;
     const char *text,
-        *name = atvi_app_files(lang) > 1 ? atvi_app_set_name(pool, x->l->model, first_of(lang, f)) : NULL;
+        *name = atvi_app_files(lang) > 1 ? atvi_app_set_name(x->l->model, first_of(lang, f)) : NULL;
     const char *path =
         atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", at->replicate);
     if (!path) return ATVI_ENOMEM;
@@ -105,7 +104,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
     at->hash = atvi_hash(at->hash, text, strlen(text));
     data[model->n_data++] = (atvi_data_file){name, path};
   }
-  keep_given(pool, x->l->model, x->model, data, &model->n_data);
+  keep_given(x->l->model, x->model, data, &model->n_data);
   model->data = data;
   return ATVI_OK;
 }

@@ -32,17 +32,25 @@ atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx f
   return atvi_io_text_get(&out, text);
 }
 
-static atvi_status which_file(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *data,
-                              atvi_idx *file) {
+/* Whether it is the name of data set k, or of its file. */
+static bool is_set(const atvi_loaded *l, atvi_idx k, const char *name) {
+  const char *path = l->model->lang->data[k].path;
+  size_t n = strlen(name), all = strlen(path);
+  bool file = n && all >= n && strcmp(path + all - n, name) == 0 && (all == n || path[all - n - 1] == '/');
+  return file || strcmp(atvi_app_set_name(l->model, k), name) == 0;
+}
+
+static atvi_status which_file(atvi_ctx *ctx, const atvi_loaded *l, const char *data, atvi_idx *file) {
   const atvi_lang *lang = l->model->lang;
   atvi_idx k = 0;
   *file = 0;
   if (data) {
-    while (k < lang->n_data && strcmp(atvi_app_set_name(pool, l->model, k), data) != 0) k++;
+    while (k < lang->n_data && !is_set(l, k, data)) k++;
     if (k == lang->n_data) return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
     *file = lang->data[k].file;
   } else if (atvi_app_files(lang) > 1) {
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has %td data sets; choose one with --observe=NAME",
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "the model has %td data sets; choose one by its name or file with --observe=NAME",
                      atvi_app_files(lang));
   }
   return lang->n_observe
@@ -68,7 +76,7 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
   j->observe = o->observe || (j->many && lang->n_observe > 0);
   j->data = j->observe || (lang->n_state == 0 && lang->n_observe > 0);
   j->B = o->prior > 0 ? o->prior : o->draws > 0 ? o->draws : o->fit ? DRAWS : 1;
-  if (j->data) ATVI_TRY(which_file(ctx, pool, l, o->data, &j->file));
+  if (j->data) ATVI_TRY(which_file(ctx, l, o->data, &j->file));
   for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)
     for (int a = 0; a < lang->observe[s].n_arg; a++)
       if (lang->data[lang->observe[s].data].file == j->file &&

@@ -22,18 +22,29 @@ static atvi_idx column(atvi_idx *n, const char **name, const char *new) {
 
 /* ---- which series are in which column ---- */
 
+/* The name of series s without the label of its unit: a unit's series of one kind are in the same order there. seen: [parts][kinds], how
+ * many have been met. */
+static const char *own_series(const atvi_model *m, const atvi_series *s, atvi_idx *seen) {
+  if (!m->part) return s->name;
+  const atvi_target *of = &m->part[s->unit].m->target;
+  atvi_idx left = seen[s->unit * (ATVI_SERIES_STATE + 1) + s->kind]++;
+  for (atvi_idx k = 0; k < of->n_series; k++)
+    if (of->series[k].kind == s->kind && left-- == 0) return of->series[k].name;
+  return s->name;
+}
+
 static atvi_status find_columns(atvi_pool *pool, atvi_table *t) {
   const atvi_target *target = t->l->target;
   const atvi_model *m = t->l->model;
   t->col = atvi_pool_take(pool, (size_t)target->n_series + 1, sizeof *t->col);
   t->offset = atvi_pool_take(pool, (size_t)target->n_series + 1, sizeof *t->offset);
   atvi_idx *of = atvi_pool_take(pool, (size_t)target->n_series + 1, sizeof *of);
-  if (!t->col || !t->offset || !of) return ATVI_ENOMEM;
+  atvi_idx *seen = atvi_pool_take(pool, (size_t)(n_part(t) * (ATVI_SERIES_STATE + 1)), sizeof *seen);
+  if (!t->col || !t->offset || !of || !seen) return ATVI_ENOMEM;
   for (atvi_idx s = 0, at = 0; s < target->n_series; at += target->series[s++].n) {
     const atvi_series *is = &target->series[s];
-    const char *name = atvi_app_plain_name(pool, m, is->unit, is->name);
+    const char *name = own_series(m, is, seen);
     t->offset[s] = at;
-    if (!name) return ATVI_ENOMEM;
     of[s] = mine(t, is) ? column(&t->n_col, t->col, name) : -1;
   }
   t->series = atvi_pool_take(pool, (size_t)(n_part(t) * t->n_col) + 1, sizeof *t->series);
@@ -99,19 +110,24 @@ static atvi_status find_lines(atvi_pool *pool, atvi_table *t) {
 
 /* ---- parameters ---- */
 
-static const char *own_name(atvi_pool *pool, const atvi_model *m, atvi_idx unit, const char *name) {
-  return m->part ? atvi_app_plain_name(pool, m, unit, name) : name;
-}
-
-/* The part whose own parameter it is. */
-static atvi_idx owner(const atvi_model *m, atvi_idx param) {
+/* The name of a parameter without the label of its unit. */
+static const char *own_param(const atvi_model *m, atvi_idx param) {
   for (atvi_idx u = 1; m->part && u < m->n_part; u++)
     for (atvi_idx i = m->part[u].n_outer; i < m->part[u].m->target.d; i++)
-      if (m->part[u].param[i] == param) return u;
-  return 0;
+      if (m->part[u].param[i] == param) return m->part[u].m->target.param[i].name;
+  return m->target.param[param].name;
 }
 
-/* A line has the parameters that its unit depends on. */
+/* Whether unit u is part `of` or lies in it: it then depends on all of its parameters. */
+static bool encloses(const atvi_model *m, atvi_idx of, atvi_idx u) {
+  if (of == u || of == 0) return true;
+  const atvi_model_part *a = &m->part[of], *b = &m->part[u];
+  const atvi_idx n = a->m->target.d;
+  return a->block != b->block && n > 0 && n <= b->n_outer &&
+         memcmp(a->param, b->param, (size_t)n * sizeof *a->param) == 0;
+}
+
+/* A line has the parameters that its unit depends on, and what is derived from these. */
 static atvi_status find_leads(atvi_pool *pool, atvi_table *t) {
   const atvi_model *m = t->l->model;
   const atvi_target *target = t->l->target, *base = &m->target;
@@ -125,9 +141,7 @@ static atvi_status find_leads(atvi_pool *pool, atvi_table *t) {
   for (atvi_idx i = 0, j = 0; i < base->d; i++) { /* fixed ones are left out, the order is the same */
     bool is = j < target->d && strcmp(target->param[j].name, base->param[i].name) == 0;
     free_at[i] = is ? j : -1;
-    const char *name = own_name(pool, m, owner(m, i), base->param[i].name);
-    if (!name) return ATVI_ENOMEM;
-    if (is) of[j++] = column(&t->n_lead, t->lead, name);
+    if (is) of[j++] = column(&t->n_lead, t->lead, own_param(m, i));
   }
   for (atvi_idx u = 0; u < parts; u++) {
     const atvi_unit *unit = m->part ? &base->unit[u] : NULL;
@@ -135,13 +149,12 @@ static atvi_status find_leads(atvi_pool *pool, atvi_table *t) {
       atvi_idx j = free_at[unit ? unit->on[i] : i];
       if (j >= 0) t->from[u * n + of[j]] = j;
     }
-    const atvi_model *part = m->part ? m->part[u].m : m;
-    for (atvi_idx k = 0; k < part->target.n_derived; k++) {
-      atvi_idx at = m->part ? m->part[u].derived_at[k] : k;
-      const char *name = own_name(pool, m, u, base->derived[at]);
-      if (!name) return ATVI_ENOMEM;
-      atvi_idx c = column(&t->n_lead, t->lead, name);
-      t->from[u * n + c] = target->d + at;
+    for (atvi_idx a = 0; a < parts; a++) {
+      const atvi_model *part = m->part ? m->part[a].m : m;
+      for (atvi_idx k = 0; encloses(m, a, u) && k < part->target.n_derived; k++) {
+        atvi_idx at = m->part ? m->part[a].derived_at[k] : k;
+        t->from[u * n + column(&t->n_lead, t->lead, part->target.derived[k])] = target->d + at;
+      }
     }
   }
   return ATVI_OK;
@@ -253,9 +266,15 @@ static void put_lead(atvi_text *out, const atvi_table *t, atvi_idx unit, atvi_id
 
 void atvi_app_table_lines(atvi_text *out, const atvi_table *t, atvi_idx draw, const double *theta,
                           const double *derived) {
+  atvi_text lead = {.pool = out->pool}; /* the same in all lines of a unit */
   for (atvi_idx i = 0; i < t->n_line; i++) {
     const atvi_table_line *at = &t->line[i];
-    if (theta) put_lead(out, t, at->unit, draw, theta, derived), atvi_io_text_add(out, ",");
+    if (theta && (i == 0 || at->unit != at[-1].unit)) {
+      lead.n = 0;
+      put_lead(&lead, t, at->unit, draw, theta, derived);
+    }
+    if (theta) atvi_io_text_add(out, "%s,", lead.text ? lead.text : "");
+    out->failed = out->failed || lead.failed;
     if (t->csv)
       data_line(out, t, at, draw);
     else

@@ -221,9 +221,10 @@ typedef struct ast_stmt {
   ast_word *option; /* kind, name or unit; PARAM: the map */
   ast_expr *tol, *atol, *step, *maxsteps;
   double date;
-  int op;         /* PULSE: '+', '-', '=' or '*' */
-  ast_expr *when; /* PULSE: its condition, in place of times */
-  bool steady;    /* START: from a steady state; value may then be missing */
+  int op;          /* PULSE: '+', '-', '=' or '*' */
+  ast_expr *when;  /* PULSE: its condition, in place of times */
+  bool steady;     /* START: from a steady state; value may then be missing */
+  ast_expr *given; /* START: what the names in words are until then; NULL: nothing else than later */
   atvi_idx n_setting;
   ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
   /* How many blocks `each` it stands in. */

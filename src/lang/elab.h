@@ -138,6 +138,8 @@ typedef struct elab_each {
   elab_label *unit, *sorted;
   /* Their file; csv NULL if the labels are written in the model. */
   elab_grouped rows;
+  /* Each row of this file is a unit: `each row` of a file without such a column; NULL: labels are in a column. */
+  const atvi_csv *numbered;
   atvi_lang_block *block;
 } elab_each;
 
@@ -198,6 +200,7 @@ typedef struct {
   atvi_idx work, elements;
   const ast_stmt **data_stmt; /* [n_data] */
   const ast_stmt *simulator;  /* NULL: there is none */
+  const ast_stmt *start;      /* the line `start` that holds; NULL: there is none */
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
   /* What convolve() looks back at, and how many states that takes. */

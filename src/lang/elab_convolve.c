@@ -140,11 +140,10 @@ bool atvi_lang_lags(elab *e) {
   if (!state) return false;
   for (atvi_idx i = 0; i < first; i++) state[i] = lang->state[i];
   for (atvi_idx i = 0; i < n; i++)
-    for (atvi_idx k = 0; k < e->past[i]->n; k++)
-      state[e->past[i]->state[k]] = (atvi_lang_state){
-          .name = "",
-          .init = atvi_graph_const(e->g, 0),
-          .rhs = k ? atvi_graph_input(e->g, ATVI_IN_STATE, e->past[i]->state[k - 1]) : now[i]};
+    for (atvi_idx k = 0; k < e->past[i]->n; k++) {
+      atvi_node from = k ? atvi_graph_input(e->g, ATVI_IN_STATE, e->past[i]->state[k - 1]) : now[i];
+      state[e->past[i]->state[k]] = (atvi_lang_state){"", atvi_graph_const(e->g, 0), from, from};
+    }
   lang->state = state;
   lang->n_state = first + e->n_lag;
   lang->n_lag = e->n_lag;

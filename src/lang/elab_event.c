@@ -178,7 +178,12 @@ static bool can_delay(elab *e, const elab_env *v, const ast_expr *x) {
                         ? "delay() needs the solver rk45"
                     : x->n != 2 ? "'delay' takes an expression of states and a time"
                                 : NULL;
-  if (why) atvi_lang_error(e->s, x->at, "for example: dI/dt = b*delay(S, tau) - g*I", "%s", why);
+  bool solver = e->lang->solver == ATVI_SOLVER_STIFF || e->lang->solver == ATVI_SOLVER_RK4;
+  if (why)
+    atvi_lang_error(e->s, x->at,
+                    solver ? "remove the line 'solver', or put a chain of states in the place of the delay"
+                           : "for example: dI/dt = b*delay(S, tau) - g*I",
+                    "%s", why);
   return !why;
 }
 

@@ -359,12 +359,15 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   }
   if (sym && v->level && sym->level >= v->level) return atvi_lang_belongs(e, x->word, x->at), ATVI_NODE_NONE;
   bool found = false;
-  if (sym && sym->kind == SYM_SET) { /* its labels may be those of a column of the units' file */
+  if (sym &&
+      (sym->kind == SYM_SET || sym->kind == SYM_BLOCK)) { /* a column of the units' file may be meant */
     atvi_node position = atvi_lang_covariate(e, v, x, &found);
     if (found) return position;
   }
   if (sym) return symbol_node(e, v, x, sym);
-  atvi_node column = atvi_lang_column(e, v, x, &found);
+  bool missing = v->data >= 0 && !e->lang->data[v->data].csv; /* a file whose columns are not known */
+  atvi_node column = missing ? atvi_lang_covariate(e, v, x, &found) : ATVI_NODE_NONE;
+  if (!found) column = atvi_lang_column(e, v, x, &found);
   if (!found) column = atvi_lang_covariate(e, v, x, &found);
   if (!found) atvi_lang_unknown(e, x, false);
   return found ? column : ATVI_NODE_NONE;

@@ -33,7 +33,8 @@ static bool varies(const elab *e, const elab_env *v, const ast_expr *x, int *loo
   if (index_column(e, v, x) >= 0) return true;
   const elab_symbol *sym = x->qualifier ? NULL : atvi_lang_find(v, x->word, &b);
   if (b) return !b->array && !atvi_graph_is_const(e->g, b->node, NULL);
-  if ((!sym || sym->kind == SYM_SET) && atvi_lang_is_covariate(e, v, x)) return true;
+  bool column = !sym || sym->kind == SYM_SET || sym->kind == SYM_BLOCK;
+  if (column && atvi_lang_is_covariate(e, v, x)) return true;
   if (sym && sym->kind == SYM_LET) {
     elab_env inner = *v;
     inner.vars = NULL;

@@ -86,6 +86,79 @@ static bool complete(elab *e, const ast_stmt **by) {
   return true;
 }
 
+/* What is replaced on the way to a steady start, by what. */
+typedef struct {
+  atvi_idx n;
+  atvi_node *from, *to;
+} replacements;
+
+static void replace(replacements *r, atvi_node from, atvi_node to) {
+  r->from[r->n] = from;
+  r->to[r->n++] = to;
+}
+
+/* The name in word is `to`: a parameter, a table, or a column of the units' file. */
+static bool replace_name(elab *e, const elab_env *v, const ast_token *word, atvi_node to, replacements *r) {
+  ast_expr use = {.kind = EX_NAME, .at = word->at, .word = word->word};
+  elab_symbol *sym = word->word->symbol;
+  bool column = !sym || sym->kind == SYM_SET || sym->kind == SYM_BLOCK;
+  if (!column && sym->kind != SYM_TABLE && (sym->kind != SYM_PARAM || sym->n_dim > 0)) {
+    atvi_lang_error(e->s, word->at,
+                    "a parameter, a table or a column of the units' file can; for example: table dose step = "
+                    "[0: 5]",
+                    "'%.60s' cannot have another value before the start: it is %s", word->word->text,
+                    sym->kind == SYM_PARAM ? "an array" : atvi_lang_kind_name(sym->kind));
+    return false;
+  }
+  bool table = !column && sym->kind == SYM_TABLE && !(v->level && sym->level >= v->level);
+  atvi_node x = table ? atvi_lang_table_node(e, sym, &use) : atvi_lang_eval(e, v, &use);
+  if (x == ATVI_NODE_NONE) return false;
+  if (table &&
+      e->lang->table[sym->base].kind == ATVI_TABLE_LINEAR) { /* a + b t, which may not stay together */
+    replace(r, atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base), to);
+    replace(r, atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base + 1), atvi_graph_const(e->g, 0));
+  } else
+    replace(r, x, to);
+  return true;
+}
+
+/* The equations on the way to a steady start: with what is given there instead. */
+static bool equations_at_rest(elab *e) {
+  const ast_stmt *st = e->start;
+  atvi_lang *lang = e->lang;
+  for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rest = lang->state[i].rhs;
+  const atvi_idx n = st && st->given ? st->n_word : 0, most = 2 * n + lang->n_delay;
+  if (!st || !st->steady || !most) return true;
+  replacements r = {.from = atvi_lang_take(e->s, most, sizeof *r.from),
+                    .to = atvi_lang_take(e->s, most, sizeof *r.to)};
+  atvi_node *x = atvi_lang_take(e->s, lang->n_state, sizeof *x);
+  if (!r.from || !r.to || !x) return false;
+  elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM),
+                .where = "a value before the start",
+                .data = -1,
+                .level = st->level + 1};
+  for (atvi_idx k = 0; k < n; k++) {
+    for (atvi_idx j = 0; j < k; j++)
+      if (st->words[j].word == st->words[k].word) {
+        atvi_lang_error(e->s, st->words[k].at, "keep one of them", "'%.60s' is given twice",
+                        st->words[k].word->text);
+        return false;
+      }
+    atvi_node to = atvi_lang_eval(e, &v, st->given->arg[k]);
+    if (to == ATVI_NODE_NONE || !replace_name(e, &v, &st->words[k], to, &r)) return false;
+  }
+  for (atvi_idx k = 0; k < lang->n_delay; k++) /* at rest a state is what it was */
+    replace(&r, atvi_graph_input(e->g, ATVI_IN_DELAY, k),
+            atvi_graph_input(e->g, ATVI_IN_STATE, lang->delay[k].state));
+  for (atvi_idx i = 0; i < lang->n_state; i++) x[i] = lang->state[i].rhs;
+  atvi_graph_substitute(e->g, lang->n_state, x, r.n, r.from, r.to);
+  for (atvi_idx i = 0; i < lang->n_state; i++) {
+    lang->given = lang->given || x[i] != lang->state[i].rest;
+    lang->state[i].rest = x[i];
+  }
+  return !atvi_graph_failed(e->g) || (atvi_lang_nomem(e->s), false);
+}
+
 bool atvi_lang_states(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
@@ -100,16 +173,19 @@ bool atvi_lang_states(elab *e) {
     const ast_stmt *st = &e->file->stmt[i];
     if ((st->kind == KW_NONE || st->kind == KW_NEXT) && !equation(e, st, by)) return false;
   }
-  return complete(e, by);
+  return complete(e, by) && equations_at_rest(e);
 }
 
-/* The method of steps is the explicit solver's. */
-static bool check_delays(elab *e) {
-  const bool conditional = e->n_condition > 0;
-  if (!e->lang->n_delay || (!conditional && !e->lang->steady)) return true;
-  atvi_lang_error(e->s, e->delay_at, "leave one of them out",
-                  conditional ? "delay() does not go together with pulses that have a condition"
-                              : "delay() does not go together with a steady start");
+/* What a pulse does comes again a delay later: the solver knows when only of pulses that have times. */
+static bool check_delays(elab *e, atvi_place when) {
+  if (!e->lang->n_delay || !e->n_condition) return true;
+  const char *hint =
+      atvi_pool_printf(e->s->pool,
+                       "give the pulse of line %d times, or put a chain of states in the place of the delay: "
+                       "dY[1]/dt = n/tau*(S - Y[1]), dY[i in 2..n]/dt = n/tau*(Y[i-1] - Y[i])",
+                       when.line);
+  if (!hint) return atvi_lang_nomem(e->s), false;
+  atvi_lang_error(e->s, e->delay_at, hint, "delay() does not go together with pulses that have a condition");
   return false;
 }
 
@@ -285,7 +361,12 @@ bool atvi_lang_pulses(elab *e) {
   if (!(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows)))) return false;
   e->lang->pulse = NULL;
   e->pulse_cap = e->n_condition = 0;
-  for (atvi_idx i = 0; i < e->file->n; i++)
-    if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;
-  return check_delays(e);
+  atvi_place when = {0};
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (st->kind != KW_PULSE) continue;
+    if (!pulse(e, st, number++)) return false;
+    if (st->when && !when.line) when = st->at;
+  }
+  return check_delays(e, when);
 }

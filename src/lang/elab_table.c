@@ -146,6 +146,24 @@ static bool elab_walk(elab *e, elab_symbol *sym) {
   return true;
 }
 
+/* A spline from a file, which may be another one in each unit: its coefficients are numbers of two more tables. */
+static bool from_numbers(const ast_stmt *st) {
+  return st->kind == KW_TABLE && st->file && strcmp(st->option->text, "spline") == 0;
+}
+
+static bool pairs(elab *e, const elab_symbol *sym, const atvi_lang_table *table) {
+  const atvi_idx n = table->n + 1;
+  for (int p = 0; p < 2; p++) {
+    double *v = atvi_lang_take(e->s, 2 * n, sizeof *v);
+    if (!v) return false;
+    for (atvi_idx j = 0; j < n; j++)
+      for (int k = 0; k < 2; k++) atvi_lang_constant(e, sym->coef[(2 * p + k) * n + j], &v[2 * j + k]);
+    e->lang->table[sym->base + 1 + p] =
+        (atvi_lang_table){.name = "", .kind = ATVI_TABLE_PAIR, .n = table->n, .t = table->t, .v = v};
+  }
+  return true;
+}
+
 static bool elab_table(elab *e, elab_symbol *sym) {
   const ast_stmt *st = sym->stmt;
   if (st->kind == KW_WALK) return elab_walk(e, sym);
@@ -161,11 +179,6 @@ static bool elab_table(elab *e, elab_symbol *sym) {
   if (!ok) return false;
   bool numbers = true;
   for (atvi_idx k = 0; k < n; k++) numbers = numbers && atvi_graph_is_const(e->g, node[k], NULL);
-  if (spline && st->file && st->level) {
-    atvi_lang_error(e->s, st->file_at, "write its values in the model, or use linear",
-                    "a spline in a block cannot be from a file");
-    return false;
-  }
   if (spline && table.n < 2) {
     atvi_lang_error(e->s, st->at, "for example: table beta spline = [0: 1, 10: 0.4, 30: 0.8]",
                     "a spline needs two knots or more, '%.60s' has %td", table.name, table.n);
@@ -177,6 +190,7 @@ static bool elab_table(elab *e, elab_symbol *sym) {
     if (!segments(e, sym, &table, node, spline ? 3 : linear ? 1 : 0)) return false;
     table.kind = ATVI_TABLE_SEGMENT;
     table.v = NULL;
+    if (st->file && !pairs(e, sym, &table)) return false;
   }
   e->lang->table[sym->base] = table;
   return true;
@@ -206,7 +220,9 @@ atvi_node atvi_lang_table_node(elab *e, elab_symbol *sym, const ast_expr *use) {
   if (table->kind == ATVI_TABLE_LINEAR) return two(e, ATVI_OP_ADD, a, two(e, ATVI_OP_MUL, b, t));
   atvi_node since = two(e, ATVI_OP_SUB, t, b), y = ATVI_NODE_NONE;
   for (int k = sym->n_coef - 1; k >= 0; k--) {
-    atvi_node c = atvi_graph_pick(e->g, table->n + 1, sym->coef + k * (table->n + 1), a);
+    atvi_node c = from_numbers(sym->stmt)
+                      ? atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * (sym->base + 1) + k)
+                      : atvi_graph_pick(e->g, table->n + 1, sym->coef + k * (table->n + 1), a);
     y = y == ATVI_NODE_NONE ? c : two(e, ATVI_OP_ADD, c, two(e, ATVI_OP_MUL, since, y));
   }
   return y;
@@ -215,7 +231,8 @@ atvi_node atvi_lang_table_node(elab *e, elab_symbol *sym, const ast_expr *use) {
 bool atvi_lang_tables(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
-    if (e->symbol[i]->kind == SYM_TABLE) e->symbol[i]->base = n++;
+    if (e->symbol[i]->kind == SYM_TABLE)
+      e->symbol[i]->base = n, n += from_numbers(e->symbol[i]->stmt) ? 3 : 1;
   if (!(e->lang->table = atvi_lang_take(e->s, n, sizeof *e->lang->table))) return false;
   e->lang->n_table = n;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
@@ -273,6 +290,11 @@ void atvi_lang_table_at(const atvi_lang *lang, const atvi_lang_table *table, dou
   if (table->kind == ATVI_TABLE_SEGMENT) {
     *a = (double)k;
     *b = table->t[k > 0 ? k - 1 : 0];
+    return;
+  }
+  if (table->kind == ATVI_TABLE_PAIR) {
+    *a = table->v[2 * k];
+    *b = table->v[2 * k + 1];
     return;
   }
   *a = table->v[k > 0 ? k - 1 : 0];

@@ -252,6 +252,7 @@ bool atvi_lang_start(elab *e) {
     atvi_lang_error(e->s, burnin->at, "keep one of them", "both 'start' and 'burnin' are given");
     return false;
   }
+  e->start = start;
   double first;
   if (!first_time(e, &first)) return false;
   e->lang->start = first < INFINITY ? first : 0;

@@ -54,7 +54,10 @@ static bool no_column(elab *e, const elab_each *each, const ast_stmt *st, const 
   const char *name = block_name(each);
   const char *hint =
       st->kind == KW_EACH && st == each->stmt
-          ? atvi_pool_printf(e->s->pool, "the labels of the units are in a column '%.60s'", name)
+          ? atvi_pool_printf(e->s->pool,
+                             "the labels of the units are in a column '%.60s'; to make each row a unit, "
+                             "write: each row from",
+                             name)
           : atvi_pool_printf(
                 e->s->pool,
                 "add a column '%.60s' that says whose row it is; what all share stands outside the block",
@@ -114,10 +117,25 @@ static bool no_unit(elab *e, const elab_each *each, const ast_stmt *st, const at
   return false;
 }
 
+/* The label of a row of a file whose rows are units; NULL after an error. */
+static const char *row_label(elab *e, atvi_idx row) {
+  const char *label = atvi_pool_printf(e->s->pool, "%td", row + 1);
+  if (!label) atvi_lang_nomem(e->s);
+  return label;
+}
+
+static bool is_numbered(const elab_each *each, const atvi_csv *csv) {
+  return each->numbered && strcmp(each->numbered->path, csv->path) == 0;
+}
+
 /* The unit that a row belongs to; -1 after an error. Columns of enclosing blocks may be missing where a label is unique. */
 static atvi_idx unit_of_row(elab *e, const elab_each *each, const ast_stmt *st, const atvi_csv *csv,
                             atvi_idx row) {
   atvi_idx column = atvi_io_csv_find(csv, block_name(each)), parent = each->outer ? -1 : 0, unit = -1;
+  if (is_numbered(each, csv)) {
+    const char *number = row_label(e, row);
+    return number && look_up(each, number, -1, &unit) ? unit : -1;
+  }
   if (column < 0) return no_column(e, each, st, csv), -1;
   const char *label = label_at(e, each, st, csv, row, column);
   if (!label) return -1;
@@ -139,7 +157,8 @@ static bool group(elab *e, const elab_each *each, const ast_stmt *st, const atvi
   atvi_idx *first = atvi_lang_take(e->s, each->n_unit + 2, sizeof *first);
   atvi_idx *row = atvi_lang_take(e->s, csv->n_row, sizeof *row);
   if (!unit || !first || !row) return false;
-  if (atvi_io_csv_find(csv, block_name(each)) < 0) return no_column(e, each, st, csv);
+  if (atvi_io_csv_find(csv, block_name(each)) < 0 && !is_numbered(each, csv))
+    return no_column(e, each, st, csv);
   for (atvi_idx r = 0; r < csv->n_row; r++) {
     if ((unit[r] = unit_of_row(e, each, st, csv, r)) < 0) return false;
     first[unit[r] + 2]++;
@@ -156,11 +175,13 @@ static bool labels_of_file(elab *e, elab_each *each, const atvi_csv *csv) {
   atvi_idx column = atvi_io_csv_find(csv, block_name(each)), n = 0;
   elab_label *key = atvi_lang_take(e->s, csv->n_row, sizeof *key);
   if (!key) return false;
-  if (column < 0) return no_column(e, each, st, csv);
+  if (column < 0 && strcmp(block_name(each), "row") == 0) each->numbered = csv;
+  if (column < 0 && !each->numbered) return no_column(e, each, st, csv);
   if (each->outer && atvi_io_csv_find(csv, block_name(each->outer)) < 0)
     return no_column(e, each->outer, st, csv);
   for (atvi_idx r = 0; r < csv->n_row; r++) {
-    key[r] = (elab_label){label_at(e, each, st, csv, r, column), 0, r};
+    const char *label = each->numbered ? row_label(e, r) : label_at(e, each, st, csv, r, column);
+    key[r] = (elab_label){label, 0, r};
     if (!key[r].label || (each->outer && (key[r].parent = unit_of_row(e, each->outer, st, csv, r)) < 0))
       return false;
   }
@@ -311,7 +332,10 @@ static bool position(elab *e, const elab_covariate *v, const atvi_csv *csv, atvi
   const elab_symbol *set = atvi_lang_symbol(e, word, SYM_SET);
   for (atvi_idx i = 0; set && set->label && i < set->dim[0].n; i++)
     if (strcmp(set->label[i], text) == 0) return *value = (double)(i + 1), true;
+  bool label = strcmp(v->name, block_name(v->each)) == 0;
   const char *hint = set ? "labels are compared as they are written"
+                     : label
+                         ? "the name of a block means the label of the unit where all labels are numbers"
                          : atvi_pool_printf(e->s->pool, "for text, name its labels: index %.60s = %.60s, ...",
                                             v->name, text);
   if (!hint) return atvi_lang_nomem(e->s), false;

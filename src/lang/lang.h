@@ -52,6 +52,7 @@ typedef struct {
   const char *name;
   atvi_node init; /* depends on parameters only */
   atvi_node rhs;  /* dy/dt, or the next value */
+  atvi_node rest; /* dy/dt on the way to a steady start; rhs where nothing else is given for it */
 } atvi_lang_state;
 
 typedef enum {
@@ -60,7 +61,10 @@ typedef enum {
   ATVI_TABLE_MONTH,
   /* Values are expressions of parameters, or a spline: the table says where in it t is, [2k] = how many knots have been passed and
    * [2k+1] = the time of the last one (of the first before it), and expressions pick coefficients by that. */
-  ATVI_TABLE_SEGMENT
+  ATVI_TABLE_SEGMENT,
+  /* Two numbers for each segment, [2k] = v[2j] and [2k+1] = v[2j+1] where j knots have been passed: coefficients of a spline from a file,
+   * which stand in the two tables after its SEGMENT. */
+  ATVI_TABLE_PAIR
 } atvi_table_kind;
 
 typedef struct {
@@ -68,7 +72,7 @@ typedef struct {
   atvi_table_kind kind;
   atvi_idx n;      /* knots; 12 for MONTH */
   const double *t; /* [n] ascending; NULL for MONTH */
-  const double *v; /* [n]; NULL for SEGMENT */
+  const double *v; /* [n]; NULL for SEGMENT; [2(n + 1)] for PAIR */
 } atvi_lang_table;
 
 struct atvi_lang;
@@ -287,6 +291,7 @@ typedef struct atvi_lang {
   atvi_idx n_lag;
   double start; /* start time */
   bool steady;  /* states start where the equations at that time come to rest, from their initial values */
+  bool given;   /* something is given for that alone: some state's rest is not its rhs */
   double step;  /* MAP: time between two states */
   atvi_calendar calendar;
   atvi_solver_kind solver;

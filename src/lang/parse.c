@@ -206,14 +206,33 @@ static bool parse_expr_only(ast_parser *p, ast_stmt *st) {
   return st->value != NULL;
 }
 
-/* start 0, start steady, start 0 steady */
+/* with dose = 0, temperature = 20 */
+static bool parse_given(ast_parser *p, ast_stmt *st) {
+  const char *hint = "names and what they are before the start: start steady with dose = 0";
+  atvi_place at = p->tok->at;
+  ast_expr **x = NULL;
+  atvi_idx cap = 0, cap_x = 0;
+  for (;; p->tok++) {
+    if (!ATVI_PUSH(p->s->pool, st->words, st->n_word, cap) || !ATVI_PUSH(p->s->pool, x, st->n_word, cap_x))
+      return atvi_lang_nomem(p->s), false;
+    st->words[st->n_word] = *p->tok;
+    if (!atvi_lang_expect(p, TOK_NAME, hint) || !atvi_lang_expect(p, '=', hint) ||
+        !(x[st->n_word++] = atvi_lang_expr(p)))
+      return false;
+    if (p->tok->kind != ',') break;
+  }
+  return (st->given = atvi_lang_expr_list(p, at, st->n_word, x)) != NULL;
+}
+
+/* start 0, start steady, start 0 steady, start steady with dose = 0 */
 static bool parse_start(ast_parser *p, ast_stmt *st) {
   st->at = p->tok->at;
   st->steady = atvi_lang_eat(p, "steady");
-  if (st->steady) return true;
-  if (!parse_expr_only(p, st)) return false;
-  st->steady = atvi_lang_eat(p, "steady");
-  return true;
+  if (!st->steady) {
+    if (!parse_expr_only(p, st)) return false;
+    st->steady = atvi_lang_eat(p, "steady");
+  }
+  return !st->steady || !atvi_lang_eat(p, "with") || parse_given(p, st);
 }
 
 static bool parse_calendar(ast_parser *p, ast_stmt *st) {

@@ -34,6 +34,7 @@ static bool settle(scan *s, atvi_node *rhs) {
       s->from[n_sub] = atvi_graph_input(s->g, ATVI_IN_STATE, i);
       s->to[n_sub++] = s->lang->state[i].init;
       rhs[n_rhs++] = s->lang->state[i].rhs;
+      rhs[n_rhs++] = s->lang->state[i].rest;
     }
     if (n_sub == 0) return true;
     atvi_graph_substitute(s->g, n_rhs, rhs, n_sub, s->from, s->to);
@@ -42,8 +43,10 @@ static bool settle(scan *s, atvi_node *rhs) {
     for (atvi_idx i = 0, k = 0; i < s->n; i++) {
       double c;
       if (!s->still[i]) continue;
-      if (!atvi_graph_is_const(s->g, s->lang->state[i].init, &c) || !stays(s, rhs[k++], c))
-        s->still[i] = false, changed = true;
+      bool moves = !atvi_graph_is_const(s->g, s->lang->state[i].init, &c) || !stays(s, rhs[k], c) ||
+                   !stays(s, rhs[k + 1], c);
+      k += 2;
+      if (moves) s->still[i] = false, changed = true;
     }
   }
   return true;
@@ -74,7 +77,7 @@ static void number(scan *s) {
 
 /* Calls fn for every expression that may hold a state. */
 static void each(atvi_lang *lang, void (*fn)(void *user, atvi_node *x), void *user) {
-  for (atvi_idx i = 0; i < lang->n_state; i++) fn(user, &lang->state[i].rhs);
+  for (atvi_idx i = 0; i < lang->n_state; i++) fn(user, &lang->state[i].rhs), fn(user, &lang->state[i].rest);
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (int a = 0; a < lang->observe[o].n_arg; a++) fn(user, &lang->observe[o].arg[a]);
   for (atvi_idx i = 0; i < lang->n_track; i++) fn(user, &lang->track[i].node);
@@ -122,7 +125,7 @@ atvi_status atvi_model_constant(atvi_model *m) {
   const size_t n_sub = (size_t)(2 * n + m->lang->n_delay + 1);
   s.from = atvi_pool_take(m->pool, n_sub, sizeof *s.from);
   s.to = atvi_pool_take(m->pool, n_sub, sizeof *s.to);
-  atvi_node *rhs = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *rhs);
+  atvi_node *rhs = atvi_pool_take(m->pool, 2 * (size_t)n + 1, sizeof *rhs);
   m->state_at = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->state_at);
   m->live = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->live);
   m->state_value = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->state_value);

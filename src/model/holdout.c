@@ -185,8 +185,10 @@ static bool holds(const comparison *c, const atvi_lang_data *d, atvi_idx what, a
 static atvi_status unknown(const reader *r, const comparison *c) {
   char what[200], there[400] = "";
   snprintf(what, sizeof what, "no data file has a column '%.60s'", c->name);
-  for (atvi_idx k = 0; k < r->lang->n_data; k++)
-    for (atvi_idx j = 0; r->lang->data[k].csv && j < r->lang->data[k].csv->n_col; j++) {
+  for (atvi_idx k = 0; k < r->lang->n_data; k++) /* units have parts of one file */
+    for (atvi_idx j = 0; (!k || r->lang->data[k].file != r->lang->data[k - 1].file) && r->lang->data[k].csv &&
+                         j < r->lang->data[k].csv->n_col;
+         j++) {
       size_t n = strlen(there);
       if (n > sizeof there - 80) break;
       snprintf(there + n, sizeof there - n, ", %.60s", r->lang->data[k].csv->name[j]);

@@ -67,7 +67,8 @@ static bool find(jumps *j) {
   const atvi_lang *lang = j->m->lang;
   atvi_idx n = atvi_graph_size(j->g);
   bool *need = atvi_pool_take(j->m->pool, (size_t)n + 1, sizeof *need), ok = need != NULL;
-  for (atvi_idx i = 0; ok && i < lang->n_state; i++) need[lang->state[i].rhs] = true;
+  for (atvi_idx i = 0; ok && i < lang->n_state; i++)
+    need[lang->state[i].rhs] = need[lang->state[i].rest] = true;
   for (atvi_idx i = n - 1; ok && i >= 0; i--) {
     if (!need[i] || !(atvi_graph_kinds(j->g, (atvi_node)i) & TIME_BIT)) continue;
     atvi_node_info s = atvi_graph_get(j->g, (atvi_node)i);
@@ -114,7 +115,7 @@ atvi_status atvi_model_jumps(atvi_model *m) {
   atvi_lang_table *table = atvi_pool_take(m->pool, (size_t)(lang->n_table + j.n), sizeof *table);
   atvi_node *from = atvi_pool_take(m->pool, (size_t)j.n, sizeof *from);
   atvi_node *to = atvi_pool_take(m->pool, (size_t)j.n, sizeof *to);
-  atvi_node *rhs = atvi_pool_take(m->pool, (size_t)lang->n_state, sizeof *rhs);
+  atvi_node *rhs = atvi_pool_take(m->pool, 2 * (size_t)lang->n_state, sizeof *rhs);
   if (!table || !from || !to || !rhs) return ATVI_ENOMEM;
   atvi_idx n = 0;
   double at;
@@ -127,8 +128,9 @@ atvi_status atvi_model_jumps(atvi_model *m) {
     if (!add_table(m, at, j.item[k].before, &table[lang->n_table++])) return ATVI_ENOMEM;
   }
   if (lang->solver != ATVI_SOLVER_RK4 && !add_moving(&j, from, to, &n)) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < lang->n_state; i++) rhs[i] = lang->state[i].rhs;
-  atvi_graph_substitute(j.g, lang->n_state, rhs, n, from, to);
-  for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rhs = rhs[i];
+  atvi_node *rest = rhs + lang->n_state;
+  for (atvi_idx i = 0; i < lang->n_state; i++) rhs[i] = lang->state[i].rhs, rest[i] = lang->state[i].rest;
+  atvi_graph_substitute(j.g, 2 * lang->n_state, rhs, n, from, to);
+  for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rhs = rhs[i], lang->state[i].rest = rest[i];
   return atvi_graph_failed(j.g) ? ATVI_ENOMEM : ATVI_OK;
 }

@@ -167,6 +167,7 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
 void atvi_model_release(atvi_model *m) {
   atvi_graph_module_free(m->hot);
   atvi_graph_module_free(m->jacobian);
+  atvi_graph_module_free(m->rest_jacobian);
   atvi_graph_module_free(m->cold);
   atvi_model_emulated_free(m->emulated);
 }

@@ -197,11 +197,14 @@ struct atvi_model {
   bool uses_both; /* some of the points that were tried need it */
   char solver_why[200];
   atvi_module *jacobian; /* of `automatic`; NULL: in hot, or none */
+  /* That of the way to a steady start, where it has equations of its own; else NULL. */
+  atvi_module *rest_jacobian;
   /* Jumps whose times depend on parameters: the times as nodes, then their places in HOIST. */
   atvi_idx n_jump;
   atvi_node *jump_node;
   atvi_idx *jump_at;
-  atvi_node *rhs_node; /* [n_state] right-hand sides in terms of HOIST */
+  atvi_node *rhs_node;  /* [n_state] right-hand sides in terms of HOIST */
+  atvi_node *rest_node; /* [n_state] and on the way to a steady start */
   bool interpret;
   atvi_idx n_output;
   double *output_time; /* [n_output] */
@@ -222,12 +225,14 @@ struct atvi_model {
   atvi_pulses *combo; /* [n_combo], the solver's pulses */
 
   /* rarely used, interpreted */
-  atvi_prog derived;    /* PARAM -> derived */
-  atvi_prog prior_args; /* PARAM -> arguments of all priors, one after the other */
-  atvi_idx n_level;     /* priors that depend on no parameter are level 0, and so on */
-  int *level;           /* [d] */
-  atvi_idx *arg_at;     /* [d] first argument of parameter i in prior_args */
-  atvi_idx n_prior_arg;
+  atvi_prog derived;     /* PARAM -> derived */
+  atvi_prog *prior_args; /* [n_level] PARAM -> arguments of the priors of a level, one after the other */
+  atvi_idx n_level;      /* priors that depend on no parameter are level 0, and so on */
+  int *level;            /* [d] */
+  atvi_idx *by_level;    /* [d] parameters by level; those of level k end before by_level[level_end[k]] */
+  atvi_idx *level_end;   /* [n_level] */
+  atvi_idx *arg_at;      /* [d] first argument of parameter i in the prior_args of its level */
+  atvi_idx n_prior_arg;  /* the most of any level */
   atvi_prog *report; /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
   atvi_idx *report_args; /* [n_data] how many arguments */
   atvi_prog track;       /* PARAM, TIME, STATE, TABLE -> tracked */
@@ -264,8 +269,9 @@ ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* 
 ATVI_CHECKED atvi_status atvi_model_steady_stops(atvi_model *m);
 /* rk45, rk4, stiff or map, as in a line `solver`; "rk45, stiff": the second runs what the first cannot. */
 const char *atvi_model_solver_word(const atvi_model *m);
-/* Makes m->jacobian, and gives its program and the operations that it and the right-hand sides take. */
-ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_prog *jac, double *ops_jac,
+/* Makes the Jacobian of right-hand sides f[n_state], and gives its program and the operations that it and they take. */
+ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile,
+                                             atvi_module **module, atvi_prog *jac, double *ops_jac,
                                              double *ops_rhs);
 /* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
  * -1: there is none. */

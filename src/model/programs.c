@@ -16,6 +16,7 @@ typedef struct {
   atvi_node *hoist; /* [n_hoist] */
   atvi_idx cap;
   atvi_node *rhs;    /* [n] rewritten in terms of HOIST */
+  atvi_node *rest;   /* [n] likewise, on the way to a steady start */
   atvi_node **pulse; /* [n_combo][n] state after, rewritten */
   atvi_prog_spec *spec;
   atvi_idx n_spec;
@@ -91,14 +92,23 @@ static atvi_status rewrite(builder *b) {
   b->cap = 5 * atvi_graph_size(b->g); /* a node of a list holds up to four elements */
   b->hoist = take(b, b->cap, sizeof *b->hoist);
   b->rhs = take(b, b->n, sizeof *b->rhs);
+  b->rest = take(b, b->n, sizeof *b->rest);
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
-  if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+  if (!b->hoist || !b->rhs || !b->rest || !b->pulse) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < b->n; i++) {
+    b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+    b->rest[i] = b->lang->state[b->m->live[i]].rest;
+  }
   if (!delays(b)) return ATVI_ENOMEM;
   place_lists(b, b->n, b->rhs);
   ATVI_TRY(place_cold_lists(b));
   hoist(b, b->n, b->rhs);
+  if (b->lang->given) {
+    place_lists(b, b->n, b->rest);
+    hoist(b, b->n, b->rest);
+  }
   m->rhs_node = b->rhs;
+  m->rest_node = b->rest;
   m->jump_at = take(b, m->n_jump, sizeof *m->jump_at);
   if (!m->jump_at) return ATVI_ENOMEM;
   hoist(b, m->n_jump, m->jump_node);
@@ -243,13 +253,15 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump + b->m->n_delay, false);
 }
 
-/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times move. */
+/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times
+ * move, and by delayed states, if there may be some. */
 static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, atvi_idx n_out,
-                        const atvi_node *f, bool holds) {
+                        const atvi_node *f, bool holds, bool delays) {
   const atvi_model *m = b->m;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n_out);
-  const atvi_idx nd = m->n_delay, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
-  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + nd > 0, nw = b->n + nh + nt + nd;
+  const atvi_idx nd = delays ? m->n_delay : 0, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
+  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + m->n_delay > 0,
+           nw = b->n + nh + nt + nd;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
   for (atvi_idx i = 0; i < b->n + nh; i++)
@@ -274,12 +286,12 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
   return true;
 }
 
-static bool jacobian(builder *b) {
+static bool jacobian(builder *b, const atvi_node *f) {
   atvi_idx n = b->n;
   atvi_node *jac = take(b, n * n, sizeof *jac), *wrt = inputs(b, ATVI_IN_STATE, n);
   if (!jac || !wrt) return false;
   atvi_node one = atvi_graph_const(b->g, 1);
-  for (atvi_idx i = 0; i < n; i++) atvi_graph_vjp(b->g, 1, &b->rhs[i], &one, n, wrt, jac + i * n);
+  for (atvi_idx i = 0; i < n; i++) atvi_graph_vjp(b->g, 1, &f[i], &one, n, wrt, jac + i * n);
   atvi_prog_spec *s = begin(b, "jac", -1);
   solver_inputs(b, s);
   out(s, n * n, jac, false);
@@ -305,20 +317,20 @@ static double operations(builder *b, atvi_idx n, const atvi_node *x) {
   return sum;
 }
 
-atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_prog *jac, double *ops_jac,
-                                double *ops_rhs) {
-  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state, .rhs = m->rhs_node};
+atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile, atvi_module **module,
+                                atvi_prog *jac, double *ops_jac, double *ops_rhs) {
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
   atvi_module_info info;
   b.spec = take(&b, 1, sizeof *b.spec);
-  if (!b.spec || !jacobian(&b) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
-  *ops_rhs = operations(&b, b.n, b.rhs);
+  if (!b.spec || !jacobian(&b, f) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
+  *ops_rhs = operations(&b, b.n, f);
   *ops_jac = operations(&b, b.n * b.n, b.spec->out[0].nodes);
   if (*ops_rhs < 0 || *ops_jac < 0) return ATVI_ENOMEM;
-  atvi_graph_module_free(m->jacobian);
-  m->jacobian = NULL;
-  ATVI_TRY(atvi_graph_module_new(m->ctx, b.g, 1, b.spec, &(atvi_module_opts){.compile = compile},
-                                 &m->jacobian, &info));
-  *jac = atvi_graph_module_get(m->jacobian, 0);
+  atvi_graph_module_free(*module);
+  *module = NULL;
+  ATVI_TRY(
+      atvi_graph_module_new(m->ctx, b.g, 1, b.spec, &(atvi_module_opts){.compile = compile}, module, &info));
+  *jac = atvi_graph_module_get(*module, 0);
   return ATVI_OK;
 }
 
@@ -371,17 +383,18 @@ static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 17 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  b->spec = take(b, 19 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
             scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
-            solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false);
+            solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false, true);
+  if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false, false);
   for (atvi_idx c = 0; ok && c < m->n_combo; c++)
-    ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false);
-  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true);
+    ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false, true);
+  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true, true);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
-  if (ok && m->has_ode && stiff) ok = jacobian(b);
+  if (ok && m->has_ode && stiff) ok = jacobian(b, b->rhs);
   if (ok && m->n_place > 0) ok = placed(b);
   if (ok && b->lang->n_trajectory > 0) {
     atvi_prog_spec *s = begin(b, "path", -1);
@@ -399,6 +412,8 @@ static atvi_status hot(builder *b, bool interpret) {
   m->setup_vjp = atvi_graph_module_get(m->hot, i++);
   m->ode.rhs = atvi_graph_module_get(m->hot, i++);
   m->ode.vjp = atvi_graph_module_get(m->hot, i++);
+  m->steady.rhs = b->lang->given ? atvi_graph_module_get(m->hot, i++) : m->ode.rhs;
+  m->steady.vjp = b->lang->given ? atvi_graph_module_get(m->hot, i++) : m->ode.vjp;
   atvi_prog *pulse = take(b, 2 * m->n_combo, sizeof *pulse);
   if (!pulse) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < m->n_combo; c++) {
@@ -451,16 +466,28 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
 
 static bool prior_args(builder *b) {
   atvi_model *m = b->m;
-  atvi_idx d = b->lang->n_param, n = 0;
-  m->arg_at = take(b, d, sizeof *m->arg_at);
+  atvi_idx d = b->lang->n_param, at = 0;
   atvi_node *x = take(b, d * ATVI_DIST_ARGS, sizeof *x);
-  if (!m->arg_at || !x) return false;
-  for (atvi_idx i = 0; i < d; i++) {
-    m->arg_at[i] = n;
-    for (int a = 0; a < b->lang->param[i].n_arg; a++) x[n++] = b->lang->param[i].arg[a];
+  m->arg_at = take(b, d, sizeof *m->arg_at);
+  m->by_level = take(b, d, sizeof *m->by_level);
+  m->prior_args = take(b, m->n_level, sizeof *m->prior_args);
+  m->level_end = take(b, m->n_level, sizeof *m->level_end);
+  if (!m->arg_at || !x || !m->by_level || !m->prior_args || !m->level_end) return false;
+  for (atvi_idx i = 0; i < d; i++) m->level_end[m->level[i]]++;
+  for (atvi_idx k = 1; k < m->n_level; k++) m->level_end[k] += m->level_end[k - 1];
+  for (atvi_idx i = d - 1; i >= 0; i--) m->by_level[--m->level_end[m->level[i]]] = i;
+  for (atvi_idx k = 0; k < m->n_level;
+       k++) { /* level_end[k] is where level k begins, until it has been passed */
+    atvi_idx n = 0, first = at;
+    for (; at < d && m->level[m->by_level[at]] == k; at++) {
+      const atvi_lang_param *p = &b->lang->param[m->by_level[at]];
+      m->arg_at[m->by_level[at]] = n;
+      for (int a = 0; a < p->n_arg; a++) x[first * ATVI_DIST_ARGS + n++] = p->arg[a];
+    }
+    m->level_end[k] = at;
+    if (n > m->n_prior_arg) m->n_prior_arg = n;
+    out(cold_begin(b, "prior_args", k, 0), n, x + first * ATVI_DIST_ARGS, false);
   }
-  m->n_prior_arg = n;
-  out(cold_begin(b, "prior_args", -1, 0), n, x, false);
   return true;
 }
 
@@ -490,7 +517,7 @@ static bool report(builder *b, atvi_idx k) {
 static atvi_status cold(builder *b) {
   atvi_model *m = b->m;
   const atvi_lang *lang = b->lang;
-  b->spec = take(b, 4 + lang->n_data + 2 * m->n_rows, sizeof *b->spec);
+  b->spec = take(b, 4 + m->n_level + lang->n_data + 2 * m->n_rows, sizeof *b->spec);
   b->n_spec = 0;
   m->report = take(b, lang->n_data, sizeof *m->report);
   m->report_args = take(b, lang->n_data, sizeof *m->report_args);
@@ -511,7 +538,7 @@ static atvi_status cold(builder *b) {
   atvi_idx i = 0;
   m->derived = atvi_graph_module_get(m->cold, i++);
   m->track = atvi_graph_module_get(m->cold, i++);
-  m->prior_args = atvi_graph_module_get(m->cold, i++);
+  for (atvi_idx k = 0; k < m->n_level; k++) m->prior_args[k] = atvi_graph_module_get(m->cold, i++);
   for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_graph_module_get(m->cold, i++);
   return ATVI_OK;
 }
@@ -536,7 +563,7 @@ static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_pr
 /* Gives every unit the programs of its rows, and what is known there. Those of data group k stand in pairs after the reports. */
 static atvi_status fill_known(builder *b) {
   atvi_model *m = b->m;
-  atvi_idx at = 3 + b->lang->n_data;
+  atvi_idx at = 2 + m->n_level + b->lang->n_data;
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     atvi_rows *of = &m->rows[k];
     const bool data = of->data >= 0;
@@ -573,7 +600,8 @@ atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
   most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup),
       most(&m->scratch, m->setup_vjp);
   most(&m->scratch, m->placed), most(&m->scratch, m->placed_vjp);
-  most(&m->scratch, m->derived), most(&m->scratch, m->track), most(&m->scratch, m->prior_args);
+  most(&m->scratch, m->derived), most(&m->scratch, m->track);
+  for (atvi_idx k = 0; k < m->n_level; k++) most(&m->scratch, m->prior_args[k]);
   for (atvi_idx k = 0; k < m->n_rows; k++)
     most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),
         most(&m->scratch, m->rows[k].each);

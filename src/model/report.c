@@ -20,11 +20,12 @@ void atvi_model_prior_complete(const atvi_model *m, atvi_model_work *w, uint64_t
     atvi_model_load_covariates(m, w);
     for (int level = 0; level < m->n_level; level++) {
       const double *in[] = {w->theta, none, none, none, none, none, none};
-      atvi_graph_prog_run(&m->prior_args, w->scratch, in, (double *[]){w->el});
-      for (atvi_idx i = 0; i < d; i++) {
+      atvi_graph_prog_run(&m->prior_args[level], w->scratch, in, (double *[]){w->el});
+      for (atvi_idx k = level ? m->level_end[level - 1] : 0; k < m->level_end[level]; k++) {
+        const atvi_idx i = m->by_level[k];
         const atvi_lang_param *p = &m->lang->param[i];
         const uint32_t stream = (uint32_t)(key ? key[i] : i);
-        for (int l = 0; l < real && m->level[i] == level; l++) {
+        for (int l = 0; l < real; l++) {
           if (!isnan(theta[i * B + at + l])) continue;
           double arg[ATVI_DIST_ARGS] = {0};
           for (int a = 0; a < p->n_arg; a++) arg[a] = w->el[(m->arg_at[i] + a) * L + l];

@@ -74,6 +74,12 @@ static void describe_exact(atvi_model *m) {
   m->path = path;
 }
 
+/* Operations of a value and a gradient, from the work of a value. */
+typedef struct {
+  double rhs, jac; /* operations of one of each */
+  double n;        /* states */
+} price;
+
 atvi_status atvi_model_steady_stops(atvi_model *m) {
   atvi_ode_stop *stop = atvi_pool_take(m->pool, 2, sizeof *stop);
   if (!stop) return ATVI_ENOMEM;
@@ -88,23 +94,23 @@ atvi_status atvi_model_steady_stops(atvi_model *m) {
 /* The run to a steady start: implicit steps, however long. */
 static atvi_status describe_steady(atvi_model *m) {
   ATVI_TRY(atvi_model_steady_stops(m));
-  const atvi_ode_stop *stop = m->steady.stop;
+  const atvi_ode own = m->steady;
   m->steady = m->ode;
+  m->steady.rhs = own.rhs;
+  m->steady.vjp = own.vjp;
   m->steady.method = ATVI_ODE_STIFF;
   m->steady.steady = true;
   m->steady.n_stop = 2;
-  m->steady.stop = stop;
+  m->steady.stop = own.stop;
   m->steady.n_output = 1;
+  m->steady.n_delay = 0;
   m->steady.n_moving = m->steady.n_root = m->steady.most_moving = m->steady.most_stops = 0;
   m->steady.max_steps = STEADY_STEPS;
-  return ATVI_OK;
+  price p;
+  return m->lang->given ? atvi_model_jacobian(m, m->rest_node, !m->interpret, &m->rest_jacobian,
+                                              &m->steady.jac, &p.jac, &p.rhs)
+                        : ATVI_OK;
 }
-
-/* Operations of a value and a gradient, from the work of a value. */
-typedef struct {
-  double rhs, jac; /* operations of one of each */
-  double n;        /* states */
-} price;
 
 static double cost_of(const price *p, atvi_ode_method method, atvi_ode_effort e) {
   double lu = 2 * p->n * p->n * p->n / 3, solve = 2 * p->n * p->n, steps = (double)e.steps;
@@ -228,20 +234,23 @@ atvi_status atvi_model_solver(atvi_model *m) {
   if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
       m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2 || m->n_delay > 0)
     return m->has_ode && m->lang->steady && !m->steady.jac.fn
-               ? atvi_model_jacobian(m, !m->interpret, &m->steady.jac, &p.jac, &p.rhs)
+               ? atvi_model_jacobian(m, m->rhs_node, !m->interpret, &m->jacobian, &m->steady.jac, &p.jac,
+                                     &p.rhs)
                : ATVI_OK;
   double *theta = atvi_pool_take(m->pool, (size_t)(d * (DRAWS + BEST) + DRAWS), sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_model_jacobian(m, m->lang->steady && !m->interpret, &m->ode.jac, &p.jac, &p.rhs));
-  m->steady.jac = m->ode.jac;
+  bool rests = m->lang->steady && !m->lang->given; /* by this Jacobian */
+  ATVI_TRY(
+      atvi_model_jacobian(m, m->rhs_node, rests && !m->interpret, &m->jacobian, &m->ode.jac, &p.jac, &p.rhs));
+  if (rests) m->steady.jac = m->ode.jac;
   m->automatic = true;
   m->other = m->ode;
   m->other.method = ATVI_ODE_STIFF;
   ATVI_TRY(measure(m, &p, theta, &implicit));
   if ((implicit || m->uses_both) && !m->interpret)
-    ATVI_TRY(atvi_model_jacobian(m, true, &m->ode.jac, &p.jac, &p.rhs));
+    ATVI_TRY(atvi_model_jacobian(m, m->rhs_node, true, &m->jacobian, &m->ode.jac, &p.jac, &p.rhs));
   m->other.jac = m->ode.jac;
-  if (m->lang->steady) m->steady.jac = m->ode.jac;
+  if (rests) m->steady.jac = m->ode.jac;
   if (implicit) {
     atvi_ode ode = m->ode;
     m->ode = m->other;

@@ -17,7 +17,8 @@
     .pass = atvi_ode_pass_##isa, .refresh = atvi_ode_refresh_##isa, .meet = atvi_ode_meet_##isa,             \
     .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,                              \
     .rk4 = atvi_ode_rk4_step_##isa, .esdirk = atvi_ode_esdirk_try_##isa,                                     \
-    .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa     \
+    .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa,    \
+    .lu = atvi_ode_lu_##isa, .lu_solve = atvi_ode_lu_solve_##isa, .lu_solve_t = atvi_ode_lu_solve_t_##isa    \
   }
 static const atvi_ode_kernels kernels[] = PICK_ALL; /* in the order of atvi_isa */
 
@@ -169,6 +170,7 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
     ATVI_TAKE(a, head.lam2, size);
     ATVI_TAKE(a, head.par2, (o->n_par + 1) * ATVI_LANES);
   }
+  if (o->steady) ATVI_TAKE(a, head.rest, size);
   if (o->method == ATVI_ODE_STIFF) {
     ATVI_TAKE(a, head.lu, o->n * size);
     ATVI_TAKE(a, head.lu2, o->n * size);

@@ -87,7 +87,7 @@ typedef struct {
   atvi_prog path;
   atvi_idx n_output;
   /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as at the start, to the only
-   * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. */
+   * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See steady.c. */
   bool steady;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */

@@ -176,43 +176,6 @@ static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
     if (in(mask, l)) atvi_ode_fail_lane(w, l, outcome);
 }
 
-/* Lanes at rest: in as much time again as has passed, no state would change by more than REST of itself, or of what counts as 0. */
-static unsigned at_rest(const atvi_ode *ode, const atvi_ode_work *w) {
-  static const double REST = 1e-8, SMALL = 1e-6, NOTHING = 1e-12; /* of the largest state now, and ever */
-  double most[ATVI_LANES] = {0};
-  unsigned rest = w->run;
-  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
-    most[i % ATVI_LANES] = fmax(most[i % ATVI_LANES], fabs(w->y[i]));
-  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) {
-    const int l = (int)(i % ATVI_LANES);
-    double size = fmax(fabs(w->y[i]), fmax(SMALL * most[l], NOTHING * w->smax[l]));
-    if (!(fabs(w->k[i]) * (w->t[l] - ode->stop[0].t) <= REST * size)) rest &= ~(1u << l);
-  }
-  return rest;
-}
-
-/* The state of lanes that have come to rest is the output. */
-static void stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
-  unsigned rest = at_rest(ode, w);
-  for (int l = 0; l < ATVI_LANES; l++) {
-    if (!in(rest, l) || !(w->t[l] > ode->stop[0].t)) continue;
-    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) yout[i] = w->y[i];
-    atvi_ode_park(w, l);
-  }
-}
-
-/* The first step is chosen as if the run were as long as the states take to change by as much as they are. */
-static void first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w) {
-  for (int l = 0; l < ATVI_LANES; l++) {
-    double y = 0, k = 0;
-    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
-      y = fmax(y, fabs(w->y[i])), k = fmax(k, fabs(w->k[i]));
-    w->tstop[l] = w->t[l] + (y > 0 && k > 0 ? y / k : 1);
-  }
-  w->kern->first_step(ode, w);
-  for (int l = 0; l < ATVI_LANES; l++) w->tstop[l] = ode->stop[1].t;
-}
-
 static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
@@ -230,7 +193,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   renew(ode, w, ATVI_ODE_ALL);
   fail_nonfinite(w, w->k);
   if (ode->steady)
-    first_step_to_rest(ode, w);
+    atvi_ode_first_step_to_rest(ode, w);
   else
     kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++)
@@ -255,13 +218,14 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       if (w->taping) room = record_step(ode, w, accepted);
       for (int l = 0; l < ATVI_LANES; l++)
         if (in(accepted, l)) w->mover[l] = -1, w->skip[l] = 0;
+      if (ode->steady) memcpy(w->lam, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *w->y);
       landed = kern->commit(w);
       unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
       if (room && w->moves) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
       if (room && ode->n_root) room = atvi_ode_fire(ode, w, accepted, which, &fresh);
     }
-    if (ode->steady) stop_at_rest(ode, w, yout);
+    if (ode->steady) atvi_ode_stop_at_rest(ode, w, accepted, yout);
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
     if (!room) {
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);
@@ -343,6 +307,7 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
     solve_fixed(ode, w, yout);
   for (int l = 0; ode->steady && l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK || w->t[l] == ode->stop[1].t) w->outcome[l] = ATVI_RUN_STEADY;
+  if (ode->steady) atvi_ode_settle(ode, w, tape, yout);
   memcpy(outcome, w->outcome, sizeof w->outcome);
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
 }
@@ -374,6 +339,13 @@ static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi
 void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
                      double *yout, atvi_outcome *outcome) {
   double accepted[ATVI_LANES], rejected[ATVI_LANES];
+  if (in(w->settled, lane)) {
+    w->replaying = true;
+    begin(ode, w, y0, par, yout);
+    w->replaying = false;
+    atvi_ode_replay_rest(ode, w, lane, yout, outcome);
+    return;
+  }
   char *tape = w->tape;
   const atvi_idx n = w->tape_n, cap = w->tape_cap;
   memcpy(accepted, w->accepted, sizeof accepted);
@@ -448,9 +420,11 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   if (w->n_delay) atvi_ode_delay_back_begin(w);
   atvi_ode_instant at;
   for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = -1, at.bar[l] = w->tbar[l] = 0;
-  for (atvi_idx i = w->tape_n - 1; i >= 0; i--) {
+  const bool by_steps = w->settled != ATVI_ODE_ALL; /* in some lane */
+  for (atvi_idx i = w->tape_n - 1; by_steps && i >= 0; i--) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
-    const bool some = r->mask != ATVI_ODE_ALL;
+    const unsigned mask = r->mask & ~w->settled;
+    const bool some = mask != ATVI_ODE_ALL;
     if (some && width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
     if (w->n_tab > 0)
       for (int l = 0; l < ATVI_LANES; l++) atvi_ode_set_tab(ode, w, l, r->seg[l]);
@@ -472,9 +446,10 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
     if (some)
       for (atvi_idx p = 0; p < width; p += ATVI_LANES)
         for (int l = 0; l < ATVI_LANES; l++)
-          if (!in(r->mask, l)) parbar[p + l] = w->save[p + l];
+          if (!in(mask, l)) parbar[p + l] = w->save[p + l];
   }
   const atvi_idx o = ode->stop[0].output;
   for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->lam[i] + (o >= 0 ? ybar[o * size + i] : 0);
   for (atvi_idx i = 0; w->n_delay && i < size; i++) y0bar[i] += w->past_bar[i];
+  if (w->settled) atvi_ode_adjoint_rest(ode, w, ybar, y0bar, parbar);
 }

@@ -61,7 +61,11 @@ struct atvi_ode_work {
   int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
   bool moves;                  /* some instants do */
   const double *frozen;        /* [L] the time that the programs see, where it stands still */
-  bool replaying;              /* pulses come from the tape */
+  /* On the tape: lanes at rest whatever the way there, their states [n][L], and the jumps that lie behind. */
+  unsigned settled;
+  double *rest;
+  uint32_t rest_passed[ATVI_LANES];
+  bool replaying; /* pulses come from the tape */
   /* moving pulses that have acted: [n_moving] masks of lanes */
   unsigned *done;
   /* roots: values at t, on trial, and which hold; how often one has acted, and when last */
@@ -136,6 +140,9 @@ struct atvi_ode_kernels {
   void (*explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_tableau *tb,
                            const atvi_ode_record *r, double *parbar);
   void (*esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
+  void (*lu)(atvi_idx n, double *a, int32_t *piv);
+  void (*lu_solve)(atvi_idx n, const double *a, const int32_t *piv, double *b);
+  void (*lu_solve_t)(atvi_idx n, const double *a, const int32_t *piv, double *b);
 };
 
 /* The kernels for an instruction set this build has. */
@@ -256,6 +263,17 @@ void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int s
 void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
 void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
+
+/* steady.c: the first step, chosen as if the run were as long as the states take to change by as much as they are; the state of lanes that
+ * have come to rest is the output, moved: those whose step was accepted, from w->lam; that state to rounding, where it can be had. */
+void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w);
+void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, unsigned moved, double *yout);
+void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y);
+/* The states of rest near that of a lane that is settled; the adjoint in such lanes. */
+void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, double *yout,
+                          atvi_outcome *outcome);
+void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *ybar, double *y0bar,
+                           double *parbar);
 
 /* path.c: the slopes of the stages of a step, to w->kk. Those of implicit stages come from the stages, as in the step. */
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);

@@ -341,23 +341,50 @@ static void put_column(atvi_page *p, const atvi_summary *s, const atvi_summary_c
   atvi_io_text_add(&p->body, "</tr>\n");
 }
 
-void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x) {
+static void table_begin(atvi_page *p, const atvi_summary *s, const char *caption, bool folded) {
   static const char *const plain[] = {"",   "mean", "sd",           "mode", "median", "95 % HPD from",
                                       "to", "ESS",  "error of mean"};
   static const char *const chains[] = {"",   "mean", "sd",       "mode",  "median",       "95 % HPD from",
                                        "to", "ESS",  "ESS tail", "R-hat", "error of mean"};
+  atvi_report_page_table(p, caption, s->chains ? 11 : 9, s->chains ? chains : plain, folded);
+}
+
+/* The end of the array that begins with column k, if it is one that gets a folded table of its own; else k. As on the terminal, long
+ * tables leave out long arrays. */
+static atvi_idx folded_end(const atvi_summary *s, atvi_idx k) {
+  enum { TABLE_MOST = 60, ARRAY_MOST = 8 };
+  atvi_idx end = array_end(s, k, k < s->n_param ? s->n_param : s->n_col);
+  return s->n_col > TABLE_MOST && end - k > ARRAY_MOST ? end : k;
+}
+
+void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
+  bool derived = false;
   atvi_report_page_section(p, "table", "Table");
-  atvi_report_page_table(p, "Posterior of parameters and derived quantities", s->chains ? 11 : 9,
-                         s->chains ? chains : plain, false);
-  for (atvi_idx k = 0; k < s->n_col; k++) {
-    if (k == s->n_param && k > 0)
+  table_begin(p, s, "Posterior of parameters and derived quantities", false);
+  for (atvi_idx k = 0, end; k < s->n_col; k = end) {
+    if ((end = folded_end(s, k)) > k) continue;
+    if (k >= s->n_param && k > 0 && !derived)
       atvi_io_text_add(&p->body,
                        "<tr class=\"part\"><th scope=\"rowgroup\" colspan=\"%d\">derived</th></tr>\n",
                        s->chains ? 11 : 9);
+    derived = k >= s->n_param;
     put_column(p, s, &s->col[k]);
+    end = k + 1;
   }
   atvi_report_page_table_end(p, false);
+  for (atvi_idx k = 0, end; k < s->n_col; k = end) {
+    if ((end = folded_end(s, k)) == k) {
+      end = k + 1;
+      continue;
+    }
+    const char *name = s->col[k].name;
+    table_begin(p, s,
+                atvi_pool_printf(p->pool, "The %td elements of %.*s", end - k, (int)array_name(name), name),
+                true);
+    for (atvi_idx i = k; i < end; i++) put_column(p, s, &s->col[i]);
+    atvi_report_page_table_end(p, true);
+  }
   bool above = false;
   for (atvi_idx k = 0; k < s->n_col; k++) above = above || s->col[k].ess_bulk > (double)s->n;
   atvi_report_page_note(

@@ -106,3 +106,10 @@ wrong() {
   run -0 "$ATVI" check w.atvi
   [[ "$output" != *note* ]]
 }
+
+@test "many elements of one statement that are alike are one line" {
+  printf 'param s ~ halfnormal(1)\nparam b[1..9] ~ normal(0, s)\nparam c[1..8] ~ normal(0, s)\nlogp -s\n' >many.atvi
+  run -0 "$ATVI" check many.atvi
+  [[ $output == *"b.1 ... b.9 "* ]] && [[ $output != *"b.2"* ]]
+  [[ $output == *"c.8 "* ]] && [[ $output != *"c.1 ..."* ]]
+}

@@ -132,6 +132,7 @@ each plot from "plots.csv" {
   param a ~ normal(m, s)
   data "y.csv" time t
   observe y ~ normal(a + 0.3*t, 1)
+  derived double = 2*a
 }
 MODEL
   "$ATVI" fit plots.atvi --out f -q --method nuts --ess 200
@@ -140,6 +141,8 @@ MODEL
   grep -q "The other 18 units, in the order of the data" $html
   grep -q "y, all 30 units" $html
   grep -q "intervals of the 30 elements of a" $html
+  # of 62 rows the table shows two; the others are folded
+  [ "$(grep -c 'summary>The 30 elements of' $html)" = 2 ]
   # the worst one is the first
   [ "$(grep -o 'y\.p[0-9]* over time' $html | head -n 1)" = "y.p30 over time" ]
   grep -q "Leaving out one unit at a time" $html
@@ -195,4 +198,111 @@ MODEL
   sed -i "s|atvi simulate|$ATVI simulate|; s|examples/pk/||; s|--draws 500|--draws 50|" commands
   bash -e commands
   [ "$(wc -l <simulated.csv)" -eq 2401 ]
+}
+
+# Schools in regions, both observed.
+nested() {
+  printf 'region,area\nnorth,1.5\nsouth,2\n' >regions.csv
+  printf 'region,school,size\nnorth,a,10\nnorth,b,20\nsouth,a,15\nsouth,c,12\n' >schools.csv
+  printf 'region,week,temp\nnorth,1,3\nnorth,2,4\nsouth,1,8\nsouth,2,9\nsouth,3,7\n' >weather.csv
+  {
+    echo region,school,week,mark
+    printf 'north,a,1,2.1\nnorth,a,2,2.9\nnorth,b,1,1.1\nnorth,b,2,1.7\n'
+    printf 'south,a,1,3.1\nsouth,a,2,4.4\nsouth,c,1,2.2\nsouth,c,3,3.9\n'
+  } >marks.csv
+  cat >nested.atvi <<'MODEL'
+param mu ~ normal(2, 1)
+param s ~ halfnormal(0.5)
+each region from "regions.csv" {
+  param m ~ normal(mu, 0.5)
+  data weather "weather.csv" time week
+  observe temp ~ normal(2*m*area, 2)
+  derived warm = m*area
+  each school from "schools.csv" {
+    param theta ~ normal(m, 0.5)
+    state A = 0
+    dA/dt = theta - 0.3*A*(1 + size/100)
+    start 0
+    data marks "marks.csv" time week
+    observe mark ~ normal(A, s)
+    track twice = 2*A
+    derived end = theta/0.3
+  }
+}
+MODEL
+}
+
+@test "nested blocks: check, fit, predict and the page" {
+  nested
+  run -0 "$ATVI" check nested.atvi
+  says "region.school: 4, north.a ... south.c" "theta.north.a ... theta.south.c" "derived     6" "8 values"
+  run -0 "$ATVI" fit nested.atvi --method ram --ess 400 --out f
+  says theta.south.c warm.north end.north.a
+  run -0 "$ATVI" predict f
+  says mark.south.c "LOO of 6 whole units"
+  grep -q 'south.c' f/report.html
+}
+
+@test "nested blocks: rows and units are left out by their columns" {
+  nested
+  for rule in 'region == north and school == a' 'region == south' 'school == a' 'mark > 3'; do
+    run -0 "$ATVI" fit nested.atvi --method map --holdout "$rule" --out h --force
+  done
+  run "$ATVI" fit nested.atvi --holdout 'pupil == a' --out h --force
+  fails_with 2 "region, week, temp, region, school, week, mark"
+  not grep -q 'mark, region' <<<"$output"
+}
+
+@test "nested blocks: a line has what its unit and those around it have, data sets go by name or file" {
+  nested
+  run -0 --separate-stderr "$ATVI" simulate nested.atvi --prior 2 --seed 1 --observe=marks.csv
+  [ "${lines[0]}" = "draw__,mu,s,m,theta,warm,end,region,school,week,mark" ]
+  [ "${#lines[@]}" = 17 ]
+  not grep -q NA <<<"$output"
+  first=$output
+  run -0 --separate-stderr "$ATVI" simulate nested.atvi --prior 2 --seed 1 --observe=marks
+  [ "$output" = "$first" ]
+  run "$ATVI" simulate nested.atvi --prior 2
+  fails_with 2 "2 data sets" "name or file"
+}
+
+@test "nested blocks: new regions and schools from the population" {
+  nested
+  run -0 "$ATVI" fit nested.atvi --method ram --ess 400 --out f
+  printf 'region,area\neast,1\n' >new-regions.csv
+  printf 'region,school,size\neast,z,9\neast,y,8\n' >new-schools.csv
+  run -0 --separate-stderr "$ATVI" simulate nested.atvi --fit f --draws 3 --data region=new-regions.csv \
+    --data school=new-schools.csv --times 0:2 --observe=marks
+  [ "${#lines[@]}" = 19 ]
+  [[ ${lines[1]} == *,east.z,0,* ]]
+}
+
+@test "nested blocks: a study and simulation-based calibration" {
+  nested
+  run -0 "$ATVI" study nested.atvi --truth mu=2,s=0.3,m=2,theta=2 --replicates 1 --methods copula --out s
+  says theta.south.c warm.south
+  run -0 "$ATVI" sbc nested.atvi --replicates 1 --method copula --out c
+  says theta.south.c
+}
+
+@test "a block of doses: the label is a number" {
+  printf 'dose,y\n0.5,0.7\n0.5,0.8\n2,1.2\n8,1.7\n' >doses2.csv
+  cat >dose.atvi <<'MODEL'
+param top ~ lognormal(0, 1)
+param K ~ lognormal(0, 1)
+each dose from "doses2.csv" {
+  state P = 0
+  dP/dt = top*dose/(K + dose) - P
+  start steady
+  data "doses2.csv"
+  observe y ~ normal(P, 0.1)
+}
+MODEL
+  run -0 --separate-stderr "$ATVI" simulate dose.atvi --set top=2 --set K=2
+  [ "${lines[1]%%.*}" = "0" ]
+  grep -q '^8,0,1.6$\|^8,0,1.59999\|^8,0,1.60000' <<<"$output"
+  run -0 "$ATVI" fit dose.atvi --method map --out d
+  sed 's/each dose/each row/' dose.atvi >row.atvi
+  run -0 --separate-stderr "$ATVI" simulate row.atvi --set top=2 --set K=2
+  [ "${#lines[@]}" = 5 ]
 }

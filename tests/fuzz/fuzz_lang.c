@@ -47,11 +47,13 @@ static bool sound_units(const atvi_lang *lang) {
 /* The folder of the model: a file of units, and a long one. Other files that the text names are not found. */
 static const char *model_path(void) {
   static const char UNITS[] = "u,v,w,x\na,p,1.5,3\nb,p,2,4\nc,q,2,-1\n",
-                    LONG[] = "u,t,y\na,0,1\nb,0,3\na,2,NA\nb,4,7\n";
+                    LONG[] = "u,t,y\na,0,1\nb,0,3\na,2,NA\nb,4,7\n",
+                    WAVES[] = "u,t,y\na,0,1\nb,0,3\na,2,5\nb,4,7\nb,5,6\nc,0,1\nc,9,2\n";
   static bool made;
   if (!made) {
     place_put("u.csv", UNITS, sizeof UNITS - 1);
     place_put("l.csv", LONG, sizeof LONG - 1);
+    place_put("w.csv", WAVES, sizeof WAVES - 1);
     made = true;
   }
   return place_path("fuzz.atvi");

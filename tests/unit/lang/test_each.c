@@ -317,6 +317,10 @@ static void wrong_files(void) {
       ATVI_EDATA, "doses.csv", 4, 5, "a negative lag");
   bad(&f, HEAD "start 0\nstate A = 0\ndA/dt = 0\npulse A += 1 at 2*time from \"doses.csv\"\n}\n", ATVI_EMODEL,
       "m.atvi", 6, 18, "or one and a lag");
+  bad(&f, "each row from \"bare.csv\" {\ndata \"conc.csv\" time hour\n}\n", ATVI_EMODEL, "m.atvi", 2, 6,
+      "has no column 'row'");
+  bad(&f, "each subject from \"subjects.csv\" {\nlet x = subject\nparam a ~ normal(x, 1)\n}\n", ATVI_EDATA,
+      "subjects.csv", 2, 1, "'s01' is not a number");
   bad(&f, "each subject from \"bare.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "has no column 'subject'");
   bad(&f, "each subject from \"gone.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "there is no file");
   bad(&f, "each subject from \"none.csv\" { }\n", ATVI_EDATA, "none.csv", 1, 1, "no row");
@@ -400,7 +404,7 @@ static void the_reference_shows_models(void) {
   CHECK_STR(m->all[m->n_all - 2].name, "theta.north.a");
   atvi_lang_free(m);
   m = good(ctx, &f, text_of("tests/fuzz/corpus/lang/units.atvi"));
-  CHECK(m->n_block == 3 && m->block[0].n_covariate == 3);
+  CHECK(m->n_block == 5 && m->block[0].n_covariate == 3);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
   folder_end(&f);

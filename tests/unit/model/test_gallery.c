@@ -5,8 +5,8 @@
 #include <math.h>
 
 static const char *const MODELS[] = {
-    "language/conditions", "language/delay",   "language/event",  "language/items",
-    "language/regions",    "language/renewal", "language/steady", "pk/pk"};
+    "language/conditions", "language/delay",   "language/doses",   "language/event",  "language/items",
+    "language/pretreated", "language/regions", "language/renewal", "language/steady", "pk/pk"};
 
 enum { N = 16, D_MOST = 64 };
 

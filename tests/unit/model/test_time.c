@@ -228,6 +228,40 @@ static double natural(const double *t, const double *y, double at) {
   return sum;
 }
 
+/* Units have splines of their own, with as many knots as each of them has rows; through two knots it is a line. */
+static void units_have_their_own_splines(void) {
+  static const double T[KNOTS] = {1, 3, 7.5, 20, 21}, Y[KNOTS] = {0.3, 1.2, -0.7, 0.4, 0.2},
+                      AT[4] = {0, 2, 6, 22};
+  atvi_ctx *ctx = test_ctx();
+  test_file("own.csv", "u,day,v\na,1,0.3\nb,0,1\na,3,1.2\na,7.5,-0.7\na,20,0.4\nb,10,2\na,21,0.2\n");
+  test_file("seen.csv", "u,day,y\na,0,1\na,2,1\na,6,1\na,22,1\nb,0,1\nb,2,1\nb,6,1\nb,22,1\n");
+  for (int ode = 0; ode < 2; ode++) {
+    char text[400];
+    snprintf(
+        text, sizeof text,
+        "param q ~ normal(0, 1)\neach u in a, b {\n  table m spline from \"own.csv\" time day column v\n%s"
+        "  data \"seen.csv\" time day\n  observe y ~ normal(%s, 1)\n}\n",
+        ode ? "  state A = 0\n  dA/dt = q*m\n  start 0\n" : "", ode ? "A" : "m + 0*q");
+    atvi_model *m = test_load(ctx, test_file("own.atvi", text), ode);
+    const atvi_target *t = atvi_model_target(m);
+    double got[64], theta = 0.7;
+    void *work;
+    CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+    CHECK(t->n_out <= 64);
+    t->ops->predict(t->self, work, 1, &theta, got);
+    for (int i = 0; i < 4; i++) {
+      static const double AREA[4] = {0, 2.2, 7.8, 39};
+      if (!ode) CHECK_ABS(got[i], natural(T, Y, AT[i]), 1e-10);
+      CHECK_ABS(got[4 + i], ode ? theta * AREA[i] : AT[i] < 10 ? 1 + AT[i] / 10 : 2, ode ? 1e-3 : 1e-12);
+    }
+    t->ops->work_free(work);
+    if (ode) CHECK(test_gradient(ctx, t, &theta, 1e-6) < 1e-6);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void splines_are_natural(void) {
   static const double T[KNOTS] = {18000, 18003, 18007.5, 18020, 18021};
   atvi_ctx *ctx = test_ctx();
@@ -458,8 +492,6 @@ static void units(void) {
   refused("param k[1..2] ~ normal(0, 1)\n" U "k[rate*k[1]], 1)\n}\n", "refused.atvi:4",
           "an index cannot use a parameter");
   refused("param k[1..2] ~ normal(0, 1)\n" U "k[rate*day], 1)\n}\n", "refused.atvi:4", "not of both");
-  refused(U "a, 1)\n  table a spline from \"long.csv\" time day column y\n}\n", "refused.atvi:4:23",
-          "cannot be from a file");
 #undef U
   /* a walk outside is shared, and follows the data of all units */
   check_names("walk z every 7 ~ normal(0, 1) from normal(0, 1)\neach region from \"regions.csv\" {\n"
@@ -508,6 +540,7 @@ static void memory_may_run_out_anywhere(void) {
 }
 
 TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices},
-      {"parameters", tables_of_parameters}, {"splines", splines_are_natural}, {"walks", walks},
-      {"names", names_of_walks}, {"increments", walks_and_increments}, {"convolve", convolutions},
-      {"units", units}, {"memory", memory_may_run_out_anywhere})
+      {"parameters", tables_of_parameters}, {"splines", splines_are_natural},
+      {"own_splines", units_have_their_own_splines}, {"walks", walks}, {"names", names_of_walks},
+      {"increments", walks_and_increments}, {"convolve", convolutions}, {"units", units},
+      {"memory", memory_may_run_out_anywhere})
