@@ -248,6 +248,11 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(atvi_infer_fit_check(ctx, &opts->how, &plan));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_load_opts){.holdout = opts->holdout}, &l));
+  if (opts->model.serves) {
+    atvi_status ended = atvi_app_predictions_serve(ctx, pool, &l, &opts->model, opts->holdout);
+    atvi_app_unload(&l);
+    return ended;
+  }
   atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
     atvi_report_session report;
