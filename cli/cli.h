@@ -76,4 +76,13 @@ bool atvi_show_verdict(atvi_verdict verdict);
 void atvi_signals_catch(atvi_ctx *ctx);
 bool atvi_signals_seen(void);
 
+/* ---- one fit on many processes (docs/mpi.md) ---- */
+/* If mpirun or srun started several: makes the model share the work between them. Returns their number; 1: there is just this one, or they have different
+ * commands; 0: nothing is left to do. */
+int atvi_ranks_begin(int argc, char **argv, atvi_app_model *model);
+/* The reason that is given if this process, not the first, fails. */
+void atvi_ranks_message(const char *text);
+/* Ends the other processes. Returns the exit code of this one. */
+int atvi_ranks_end(int code);
+
 #endif

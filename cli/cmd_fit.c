@@ -143,26 +143,33 @@ static int report(const options *o, const atvi_app_fit_result *r) {
   return o->strict && r->judged.verdict != ATVI_VERDICT_OK ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
 }
 
-static int run(int argc, char **argv) {
-  options o = {.fit.how = atvi_fit_defaults()};
-  int code = parse(&o, argc, argv, &o.fit.model.path);
-  if (code >= 0) return code;
-  if (o.resume && !may_resume(&o)) return ATVI_EXIT_USAGE;
-
+static int fit(options *o) {
   atvi_call s;
-  if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
-  code = ATVI_EXIT_USAGE;
-  if (atvi_call_model(&s, &o.fix, &o.data, &o.fit.model)) {
+  int code = ATVI_EXIT_USAGE;
+  if (!atvi_call_open(&s, &atvi_cmd_fit, o->threads, o->quiet)) return ATVI_EXIT_FAILED;
+  if (atvi_call_model(&s, &o->fix, &o->data, &o->fit.model)) {
     atvi_app_fit_result result = {0};
-    o.fit.watched = true;
+    o->fit.watched = true;
     atvi_signals_catch(s.ctx);
-    atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
-    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
+    atvi_status status = atvi_app_fit(s.ctx, s.pool, &o->fit, &result);
+    code = status == ATVI_OK ? report(o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to write into it, or choose another --out.\n");
     say_resume(result.resume);
   }
+  atvi_ranks_message(atvi_errmsg(s.ctx));
   atvi_call_close(&s);
   return code;
+}
+
+static int run(int argc, char **argv) {
+  options o = {.fit.how = atvi_fit_defaults()};
+  int ranks = atvi_ranks_begin(argc, argv, &o.fit.model);
+  if (ranks == 0) return ATVI_EXIT_DONE;
+  int code = parse(&o, argc, argv, &o.fit.model.path);
+  if (ranks > 1) o.threads = o.fit.model.serves ? 1 : ranks;
+  if (code < 0 && o.resume && !may_resume(&o)) code = ATVI_EXIT_USAGE;
+  if (code < 0) code = fit(&o);
+  return atvi_ranks_end(code);
 }
 
 const atvi_command atvi_cmd_fit = {
@@ -177,7 +184,9 @@ const atvi_command atvi_cmd_fit = {
              "draws and a summary into a folder, and prints the summary with a verdict (ok, warn or bad) and "
              "its reasons. Progress goes to standard error.\n\n"
              "An existing folder is not changed without --force. Without --out every fit gets a new numbered "
-             "folder; 'atvi summary MODEL' shows the newest.",
+             "folder; 'atvi summary MODEL' shows the newest.\n\n"
+             "mpirun or srun of several processes makes one fit on all of them, with the same draws "
+             "(docs/mpi.md).",
     .after = after,
     .run = run,
 };

@@ -15,7 +15,7 @@ ROWS = [
     ["math", "draws", "io", "graph"],
     ["lang", "ode", "gp", "sim", "transform", "flow"],
     ["model"],
-    ["infer", "diag"],
+    ["infer", "diag", "mpi"],
     ["report"],
     ["app"],
     ["cli"],
@@ -29,6 +29,7 @@ ONLY = {
     "cblas.h": "src/math/blas.c",
     "lapacke.h": "src/math/blas.c",
     "netcdf.h": "src/io/netcdf.c",
+    "mpi.h": "src/mpi/ranks.c",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 

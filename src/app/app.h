@@ -34,6 +34,10 @@ typedef struct {
   /* For the model of a finished fit (atvi_fitted): the record as it was, and where its emulators are. */
   atvi_idx runs_lines;
   const char *emulators;
+  /* Called with the target before it is used, and may replace it; NULL: none. */
+  atvi_status (*share)(atvi_ctx *ctx, const atvi_target **target);
+  /* This process only evaluates the model for another one: share returns when that reads the next model (OK) or ends (ESTOP). */
+  bool serves;
 } atvi_app_model;
 
 /* Statuses of all commands: EMODEL, EDATA and EINVAL (wrong usage: unknown name, bad number) mean exit code

@@ -139,6 +139,7 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   if (status == ATVI_EIO)
     status = ATVI_EDATA; /* the user must fix a file that cannot be read, like a wrong one */
   if (status == ATVI_OK) status = fix(ctx, opts, out);
+  if (status == ATVI_OK && opts->share) status = opts->share(ctx, &out->target);
   if (status == ATVI_OK) status = atvi_model_evaluator_new(ctx, out->target, &out->ev);
   if (status != ATVI_OK)
     atvi_app_unload(out);

@@ -42,14 +42,21 @@ static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM,
 
 /* ---- work ---- */
 
+static atvi_em_opts options(const work *w) {
+  atvi_em_opts opts = w->r->opts;
+  opts.no_vjp = true;
+  return opts;
+}
+
 static atvi_status get(work *w, const char *path) {
   atvi_status status = ATVI_EDATA;
   double begun = atvi_clock_s();
+  const atvi_em_opts opts = options(w);
   if (!w->o->refit && access(path, F_OK) == 0)
-    status = atvi_gp_emulator_load(w->ctx, path, &w->r->runs, &w->r->opts, NULL, &w->em);
+    status = atvi_gp_emulator_load(w->ctx, path, &w->r->runs, &opts, NULL, &w->em);
   w->saved = status == ATVI_OK;
   if (!w->saved) {
-    ATVI_TRY(atvi_gp_emulator_new(w->ctx, &w->r->runs, &w->r->opts, &w->em));
+    ATVI_TRY(atvi_gp_emulator_new(w->ctx, &w->r->runs, &opts, &w->em));
     ATVI_TRY(atvi_gp_emulator_save(w->ctx, w->em, path));
   }
   w->seconds = atvi_clock_s() - begun;
@@ -57,11 +64,11 @@ static atvi_status get(work *w, const char *path) {
 }
 
 /* The first n_held of a random order are held out. */
-static atvi_status split(work *w, atvi_em_runs *kept, atvi_em_runs *held) {
+static atvi_status split(work *w, atvi_pool *pool, atvi_em_runs *kept, atvi_em_runs *held) {
   const atvi_em_runs *all = &w->r->runs;
-  atvi_idx n = all->n, d = all->d, m = all->m, *order = atvi_pool_take(w->pool, (size_t)n, sizeof *order);
-  double *x = atvi_pool_take(w->pool, (size_t)(n * d), sizeof *x),
-         *y = atvi_pool_take(w->pool, (size_t)(n * m), sizeof *y);
+  atvi_idx n = all->n, d = all->d, m = all->m, *order = atvi_pool_take(pool, (size_t)n, sizeof *order);
+  double *x = atvi_pool_take(pool, (size_t)(n * d), sizeof *x),
+         *y = atvi_pool_take(pool, (size_t)(n * m), sizeof *y);
   atvi_rng r = atvi_math_rng_at(w->o->seed, 0, 0, 0);
   if (!order || !x || !y) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < n; i++) order[i] = i;
@@ -82,16 +89,12 @@ static atvi_status split(work *w, atvi_em_runs *kept, atvi_em_runs *held) {
   return ATVI_OK;
 }
 
-static atvi_status hold_out(work *w) {
+static atvi_status test_on(work *w, atvi_pool *pool) {
   atvi_em_runs kept, held;
   atvi_emulator *em;
-  w->d.n_held = (atvi_idx)ceil(w->o->test * (double)w->r->runs.n);
-  if (w->d.n_held < 1 || w->r->runs.n - w->d.n_held < 2) {
-    w->d.n_held = 0;
-    return ATVI_OK;
-  }
-  ATVI_TRY(split(w, &kept, &held));
-  atvi_status fitted = atvi_gp_emulator_new(w->ctx, &kept, &w->r->opts, &em);
+  ATVI_TRY(split(w, pool, &kept, &held));
+  const atvi_em_opts opts = options(w);
+  atvi_status fitted = atvi_gp_emulator_new(w->ctx, &kept, &opts, &em);
   if (fitted == ATVI_EDATA) { /* the rest never varies, so this test shows nothing */
     w->d.n_held = 0;
     return ATVI_OK;
@@ -102,10 +105,24 @@ static atvi_status hold_out(work *w) {
   return status;
 }
 
+static atvi_status hold_out(work *w) {
+  atvi_pool *own; /* a second copy of the runs */
+  w->d.n_held = (atvi_idx)ceil(w->o->test * (double)w->r->runs.n);
+  if (w->d.n_held < 1 || w->r->runs.n - w->d.n_held < 2) {
+    w->d.n_held = 0;
+    return ATVI_OK;
+  }
+  ATVI_TRY(atvi_pool_new(w->ctx, &own));
+  atvi_status status = test_on(w, own);
+  atvi_pool_free(own);
+  return status;
+}
+
 static atvi_status judge(work *w) {
   size_t d = (size_t)w->r->runs.d, m = (size_t)w->r->runs.m;
+  const atvi_dossier held = w->d;
   ATVI_TRY(atvi_model_dossier_make(w->pool, w->lang, w->k, w->r, w->em, &w->d));
-  ATVI_TRY(hold_out(w));
+  w->d.n_held = held.n_held, w->d.held = held.held;
   w->sobol.first = atvi_pool_take(w->pool, d, sizeof(double));
   w->sobol.total = atvi_pool_take(w->pool, d, sizeof(double));
   w->sobol.first_time = atvi_pool_take(w->pool, d * m, sizeof(double));
@@ -342,6 +359,7 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
 static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *all) {
   const char *path = atvi_model_emulated_path(w->pool, w->lang, w->k, w->o->runs);
   if (!path) return ATVI_ENOMEM;
+  ATVI_TRY(hold_out(w)); /* first, as one emulator at a time takes less memory */
   ATVI_TRY(get(w, path));
   ATVI_TRY(judge(w));
   w->how = name_estimates(w);

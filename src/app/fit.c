@@ -291,7 +291,9 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   if (given->resume) ATVI_TRY(atvi_app_resume_options(ctx, pool, given, &opts));
   ATVI_TRY(atvi_infer_fit_check(ctx, &opts.how, &plan));
   ATVI_TRY(atvi_app_load(ctx, &opts.model, &(atvi_model_load_opts){.holdout = opts.holdout}, &l));
-  atvi_status status = run(ctx, pool, &opts, &l, &plan, result);
+  atvi_status status = opts.model.serves
+                           ? atvi_app_predictions_serve(ctx, pool, &l, &opts.model, opts.holdout)
+                           : run(ctx, pool, &opts, &l, &plan, result);
   atvi_app_unload(&l);
   return status;
 }

@@ -517,19 +517,35 @@ static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted,
   return atvi_app_predictions_alone(l, model, &opts, d);
 }
 
-/* If rows are held out: the model with all its data, so that they can be shown. */
+/* The model with a grid of times and, if rows are held out, with all its data, so that they can be shown; *all is empty if that is the model of the
+ * fit. */
+static atvi_status load_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
+                            const char *text, const char *holdout, atvi_loaded *all) {
+  atvi_app_model again = *model;
+  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true, .like = l->model};
+  *all = (atvi_loaded){0};
+  ATVI_TRY(find_grids(pool, l->model, &how));
+  if (!holdout && how.n_time == 0) return ATVI_OK;
+  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
+  return atvi_app_load(ctx, &again, &how, all);
+}
+
 static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
                                 const char *text, const char *holdout, atvi_draws *d) {
   atvi_loaded all;
-  atvi_app_model again = *model;
-  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true, .like = l->model};
-  ATVI_TRY(find_grids(pool, l->model, &how));
-  if (!holdout && how.n_time == 0) return run_fit(pool, l, l, model, NULL, d);
-  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
-  ATVI_TRY(atvi_app_load(d->ctx, &again, &how, &all));
+  ATVI_TRY(load_all(d->ctx, pool, l, model, text, holdout, &all));
+  if (!all.model) return run_fit(pool, l, l, model, NULL, d);
   atvi_status status = run_fit(pool, &all, l, model, holdout, d);
   atvi_app_unload(&all);
   return status;
+}
+
+atvi_status atvi_app_predictions_serve(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
+                                       const atvi_app_model *model, const char *holdout) {
+  atvi_loaded all;
+  ATVI_TRY(load_all(ctx, pool, l, model, l->model->lang->source, holdout, &all));
+  atvi_app_unload(&all);
+  return ATVI_OK;
 }
 
 atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model, const char *text,

@@ -48,6 +48,11 @@ ATVI_CHECKED atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_
                                                      const char *text, const char *holdout,
                                                      const char *command, atvi_draws *d);
 
+/* What a process that only evaluates the model for another one does while that makes these predictions; l is the model as it is fitted.
+ * Errors: those of atvi_app_load. */
+ATVI_CHECKED atvi_status atvi_app_predictions_serve(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
+                                                    const atvi_app_model *model, const char *holdout);
+
 /* For a model with emulators: the group "simulator", its output alone at opts->draw. Errors: ENOMEM,
  * EINVAL. */
 ATVI_CHECKED atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_model *model,

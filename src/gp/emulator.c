@@ -29,7 +29,7 @@ static void take(atvi_arena *a, atvi_em_packed *p, atvi_idx rows, atvi_idx cols,
   ATVI_TAKE(a, p->data, atvi_gp_em_panel_at(p, atvi_gp_em_panels(rows)));
 }
 
-static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bool basis) {
+static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bool basis, bool vjp) {
   atvi_emulator *o, head = {.n = r->n, .d = r->d, .m = r->m, .q = q};
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.length, r->d);
@@ -39,17 +39,19 @@ static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bo
   ATVI_TAKE(a, head.inv_diag, r->n);
   if (basis) ATVI_TAKE(a, head.basis, q * r->m);
   take(a, &head.w, q, r->n, 0);
-  take(a, &head.wt, r->n, q, 0);
+  if (vjp) take(a, &head.wt, r->n, q, 0);
   take(a, &head.root, r->n, r->n, -1);
   take(a, &head.root_t, r->n, r->n, 1);
   if (o) *o = head;
   return o;
 }
 
+enum { BLOCK = 32 * ATVI_GP_PANEL }; /* outputs that are solved for at once */
+
 typedef struct {
   atvi_idx q;
   double share, dropped; /* of the variance, and the mean square that is left out */
-  double *y;             /* [n][m] minus the mean, later K^-1 of it */
+  double *y;             /* [n][m] minus the mean, with a basis; room for [threads][n][BLOCK] without */
   double *vector;        /* [n][n] eigenvectors of y y', rows, ascending; NULL without a basis */
   double *coef;          /* [n][q] with a basis */
   double *l;             /* [n][n] */
@@ -87,18 +89,19 @@ static atvi_status leading(atvi_ctx *ctx, const atvi_em_runs *r, double wanted, 
   return ok ? ATVI_OK : ATVI_FAIL(ctx, ATVI_EDATA, "emulator: the basis could not be computed");
 }
 
-/* Outputs minus the mean and, with a basis, its size. */
+/* With a basis, outputs minus the mean and its size. */
 static atvi_status prepare(atvi_ctx *ctx, const atvi_em_runs *r, const double *mean, double basis, parts *p) {
   atvi_idx n = r->n, m = r->m;
+  bool reduce = basis > 0 && m > 1;
   p->q = m, p->share = 1;
-  p->y = reals(ctx, n, m);
+  p->y = reals(ctx, n, reduce ? m : (atvi_idx)atvi_ctx_threads(ctx) * BLOCK);
   p->l = reals(ctx, n, n);
   if (!p->y || !p->l) return ATVI_ENOMEM;
+  if (!reduce) return ATVI_OK;
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx t = 0; t < m; t++) p->y[i * m + t] = r->y[i * m + t] - mean[t];
-  if (basis > 0 && m > 1) ATVI_TRY(leading(ctx, r, basis, p));
-  if (p->vector && !(p->coef = reals(ctx, n, p->q))) return ATVI_ENOMEM;
-  return ATVI_OK;
+  ATVI_TRY(leading(ctx, r, basis, p));
+  return (p->coef = reals(ctx, n, p->q)) ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Orthonormal rows of the basis (largest first), and the runs in it. */
@@ -125,17 +128,47 @@ static bool factor(atvi_emulator *em, const atvi_em_runs *r, double *l) {
   return atvi_math_blas_cholesky(n, l, n);
 }
 
+typedef struct {
+  atvi_emulator *em;
+  const atvi_em_runs *r;
+  const parts *p;
+} weighing;
+
+/* W of outputs item * BLOCK ... */
+static void weigh(void *arg, atvi_idx item, int worker) {
+  const weighing *a = arg;
+  atvi_emulator *em = a->em;
+  atvi_idx n = em->n, m = em->m, t0 = item * BLOCK, count = m - t0 < BLOCK ? m - t0 : BLOCK;
+  double *y = a->p->y + worker * n * BLOCK;
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx t = 0; t < count; t++) y[i * BLOCK + t] = a->r->y[i * m + t0 + t] - em->mean[t0 + t];
+  atvi_math_blas_tri_solve(n, count, a->p->l, n, false, y, BLOCK);
+  atvi_math_blas_tri_solve(n, count, a->p->l, n, true, y, BLOCK);
+  atvi_em_packed part = {.rows = count,
+                         .cols = n,
+                         .shape = ATVI_EM_FULL,
+                         .data = em->w.data + atvi_gp_em_panel_at(&em->w, t0 / ATVI_GP_PANEL)};
+  atvi_gp_em_pack(&part, y, 1, BLOCK);
+  for (atvi_idx i = 0; em->wt.data && i < n; i++) {
+    double *to = em->wt.data + (i / ATVI_GP_PANEL * m + t0) * ATVI_GP_PANEL + i % ATVI_GP_PANEL;
+    for (atvi_idx t = 0; t < count; t++) to[t * ATVI_GP_PANEL] = y[i * BLOCK + t];
+  }
+}
+
 static atvi_status fill(atvi_emulator *em, const atvi_em_runs *r, parts *p) {
   atvi_idx n = em->n, q = em->q;
   if (!factor(em, r, p->l))
     return ATVI_FAIL(em->ctx, ATVI_EINVAL,
                      "emulator: the covariance of the runs is not positive definite; give a larger nugget");
-  if (em->basis) project(em, p);
-  double *y = em->basis ? p->coef : p->y;
-  atvi_math_blas_tri_solve(n, q, p->l, n, false, y, q);
-  atvi_math_blas_tri_solve(n, q, p->l, n, true, y, q);
-  atvi_gp_em_pack(&em->w, y, 1, q);
-  atvi_gp_em_pack(&em->wt, y, q, 1);
+  if (em->basis) {
+    project(em, p);
+    atvi_math_blas_tri_solve(n, q, p->l, n, false, p->coef, q);
+    atvi_math_blas_tri_solve(n, q, p->l, n, true, p->coef, q);
+    atvi_gp_em_pack(&em->w, p->coef, 1, q);
+    if (em->wt.data) atvi_gp_em_pack(&em->wt, p->coef, q, 1);
+  } else {
+    atvi_parallel(em->ctx, (em->m + BLOCK - 1) / BLOCK, weigh, &(weighing){em, r, p});
+  }
   atvi_math_blas_tri_inverse(n, p->l, n);
   atvi_gp_em_pack(&em->root, p->l, n, 1);
   atvi_gp_em_pack(&em->root_t, p->l, 1, n);
@@ -173,12 +206,12 @@ atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double 
   ATVI_TRY(atvi_math_blas_begin(ctx));
   atvi_status status = prepare(ctx, r, mean, opts->basis, &p);
   if (status == ATVI_OK) {
-    carve(&a, r, p.q, p.vector != NULL);
+    carve(&a, r, p.q, p.vector != NULL, !opts->no_vjp);
     a = (atvi_arena){.base = atvi_block(ctx, a.used)};
     if (!a.base) status = ATVI_ENOMEM;
   }
   if (status == ATVI_OK) {
-    em = carve(&a, r, p.q, p.vector != NULL);
+    em = carve(&a, r, p.q, p.vector != NULL, !opts->no_vjp);
     em->ctx = ctx;
     em->kernel = opts->kernel;
     em->table = atvi_gp_best();

@@ -28,7 +28,7 @@ enum { CHUNK = 256 }; /* times that are summed at once */
 struct atvi_em_scratch {
   double *u, *ut;       /* [n][d], [d][ld] scaled coordinates */
   double *k, *g;        /* [n][ld] */
-  double *s, *b;        /* [n][ld] with squares */
+  double *b;            /* [n][ld] with squares */
   double *v;            /* [n][m] without */
   double *va, *vb, *vc; /* [m] products at each time, without squares */
 };
@@ -120,7 +120,6 @@ static atvi_em_scratch *carve_scratch(atvi_arena *a, const atvi_em_lik *lik) {
   ATVI_TAKE(a, head.ut, lik->d * ld);
   ATVI_TAKE(a, head.k, n * ld);
   ATVI_TAKE(a, head.g, n * ld);
-  ATVI_TAKE(a, head.s, side);
   ATVI_TAKE(a, head.b, side);
   ATVI_TAKE(a, head.v, n * m);
   ATVI_TAKE(a, head.va, m);
@@ -247,7 +246,7 @@ static in_time time_from_columns(const atvi_em_lik *lik, atvi_em_scratch *s, dou
   return o;
 }
 
-/* Lower triangle of g = K^-1 S K^-1, with squares: half of the second product is enough. */
+/* Lower triangle of g = K^-1 S K^-1, with squares: half of the second product is enough. g holds S until then. */
 static void sandwich_squares(const atvi_em_lik *lik, atvi_em_scratch *s, double length) {
   enum { BLOCK = 96 };
   atvi_idx n = lik->n, ld = lik->ld;
@@ -255,12 +254,12 @@ static void sandwich_squares(const atvi_em_lik *lik, atvi_em_scratch *s, double 
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j <= i; j++) {
       atvi_idx at = i * ld + j;
-      s->s[at] =
+      s->g[at] =
           lik->first[i] * lik->first[j] + l.w * (lik->dd[at] + l.e * (lik->dy[at] + l.e * lik->yy[at]));
     }
-  atvi_math_blas_mirror(n, s->s, ld);
+  atvi_math_blas_mirror(n, s->g, ld);
   atvi_math_blas_mirror(n, s->k, ld);
-  atvi_math_blas_sym_mul(n, n, s->k, ld, s->s, ld, s->b, ld);
+  atvi_math_blas_sym_mul(n, n, s->k, ld, s->g, ld, s->b, ld);
   for (atvi_idx i = 0; i < n; i += BLOCK) {
     atvi_idx rows = n - i < BLOCK ? n - i : BLOCK;
     atvi_math_blas_mul(rows, i + rows, n, s->b + i * ld, ld, s->k, ld, 0, s->g + i * ld, ld);

@@ -4,8 +4,8 @@
  * The likelihood has local maxima (one explains by a nugget what another explains by a short length) and
  * plateaus (a length far beyond 1). So points of a Sobol net over plausible values are evaluated once,
  * without gradient, and L-BFGS climbs from the best of them. With many runs all of this is done on a subset
- * of them, whose maxima are near those of all runs at a fraction of the cost (n^3), and L-BFGS climbs with
- * all runs from the best of these.
+ * of them, whose maxima are near those of all runs at a fraction of the cost (n^3). From the best of these it climbs on larger and larger subsets,
+ * and at last with all runs, each time with the curvature found before: a few evaluations are then enough.
  *
  * Each start is computed by one thread alone, so results do not depend on the number of threads. */
 #include "gp/emulator_detail.h"
@@ -21,16 +21,20 @@ enum {
   STARTS = 8,      /* default: 24 changed nothing for seven of eight simulators and four kernels */
   CHEAP = 150,     /* number of runs up to which it is doubled */
   SCREEN = 16,     /* points evaluated per start */
-  SUBSET = 400,    /* runs of the subset */
+  SUBSET = 400,    /* runs of the first subset; the next ones have twice as many each, up to half of all */
   WORTH_IT = 600,  /* number of runs from which a subset is used */
   MAX_EVALS = 150, /* of one climb */
-  AGAIN = 2,       /* climbs with all runs after those on the subset */
+  AGAIN = 2,       /* climbs on later subsets, from different maxima */
   WHOLE_EVALS =
       40, /* iterations of such a climb: it starts near its end, where a smooth simulator has a long flat ridge */
+  TRIALS =
+      6, /* with many runs, points along one direction: where more fail, the gradient of an ill-conditioned K is rounding error */
   STREAM = 96, /* of random numbers */
 };
-#define AGREE 1e-6 /* of log likelihood / (n m): rounding error if runs are ill-conditioned */
-#define TOL 2e-8   /* of the gradient of log likelihood / (n m): flat to 0.01 for 400 runs of 480 outputs */
+#define AGREE 1e-6       /* of log likelihood / (n m): rounding error if runs are ill-conditioned */
+#define GAIN 1e-9        /* of log likelihood / (n m): with many runs, a step that gains less ends a climb */
+#define GAIN_FIRST 1e-10 /* the same on the first subset, where starts must agree */
+#define TOL 2e-8 /* of the gradient of log likelihood / (n m): flat to 0.01 for 400 runs of 480 outputs */
 
 /* Where values may lie, and where starts do. */
 #define LENGTH_LEAST 1e-3
@@ -45,6 +49,7 @@ enum {
 typedef struct {
   double *par;  /* [d + 2] */
   double value; /* minus log likelihood / (n m) */
+  double *work; /* of L-BFGS */
 } start;
 
 typedef struct {
@@ -56,7 +61,7 @@ typedef struct {
   atvi_idx *free_at; /* [n_free] */
   double *lower, *upper;
   start *list;  /* [n_list] */
-  double *room; /* [n_slot][n_room] of L-BFGS, and x, g */
+  double *room; /* [n_slot][n_room] x, g */
   atvi_idx n_list, n_room;
   int n_slot, n_use;         /* as many as can be busy at once, and those with scratch */
   atvi_em_scratch **scratch; /* [n_slot] */
@@ -66,7 +71,8 @@ typedef struct {
   atomic_llong spent; /* seconds spent on evaluations so far */
   long long expected; /* expected total, for progress */
   double begun_s;
-  bool climb, whole; /* all runs, after a subset */
+  bool climb, later; /* after a climb on fewer runs */
+  bool many;         /* so many runs that subsets are used */
 } search;
 
 /* One start, as L-BFGS sees it. */
@@ -107,15 +113,25 @@ static double objective(void *user, const double *x, double *g) {
 
 static void run_in_slot(search *s, start *at, int worker, int slot) {
   climber c = {s, worker, slot};
-  double *x = s->room + slot * s->n_room + 2 * (s->n_par + 1), *work = x + s->n_par;
+  double *x = s->room + slot * s->n_room + 2 * (s->n_par + 1);
   for (atvi_idx i = 0; i < s->n_free; i++) x[i] = at->par[s->free_at[i]];
   if (!s->climb) {
     at->value = objective(&c, x, NULL);
     return;
   }
   atvi_lbfgs_info info;
-  atvi_lbfgs_opts opts = {objective, &c, s->lower, s->upper, s->whole ? WHOLE_EVALS : MAX_EVALS, TOL};
-  atvi_math_lbfgs(s->n_free, &opts, x, work, &info);
+  atvi_lbfgs_opts opts = {.f = objective,
+                          .user = &c,
+                          .lower = s->lower,
+                          .upper = s->upper,
+                          .max_evals = s->later ? WHOLE_EVALS : MAX_EVALS,
+                          .tol_grad = TOL,
+                          .warm = s->later,
+                          .tol_value = s->later  ? GAIN
+                                       : s->many ? GAIN_FIRST
+                                                 : 0,
+                          .max_trials = s->many ? TRIALS : 0};
+  atvi_math_lbfgs(s->n_free, &opts, x, at->work, &info);
   at->value = info.value;
   for (atvi_idx i = 0; i < s->n_free; i++) at->par[s->free_at[i]] = x[i];
 }
@@ -229,28 +245,31 @@ static atvi_status run_all(search *s, const atvi_em_lik *lik, atvi_idx count, bo
 
 static search *carve(atvi_arena *a, atvi_idx n_par, atvi_idx n_list, int n_slot) {
   search *o, head = {.n_par = n_par, .n_list = n_list, .n_slot = n_slot};
-  double *par;
-  head.n_room = 4 * n_par + 2 + (atvi_idx)atvi_math_lbfgs_work(n_par);
+  double *par, *work;
+  atvi_idx n_work = (atvi_idx)atvi_math_lbfgs_work(n_par);
+  head.n_room = 4 * n_par + 2;
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.free_at, n_par);
   ATVI_TAKE(a, head.lower, n_par);
   ATVI_TAKE(a, head.upper, n_par);
   ATVI_TAKE(a, head.list, n_list);
   ATVI_TAKE(a, par, n_list * n_par);
+  ATVI_TAKE(a, work, n_list * n_work);
   ATVI_TAKE(a, head.room, n_slot * head.n_room);
   ATVI_TAKE(a, head.scratch, n_slot);
   ATVI_TAKE(a, head.busy, n_slot);
   if (!o) return NULL;
   *o = head;
-  for (atvi_idx i = 0; i < n_list; i++) o->list[i].par = par + i * n_par;
+  for (atvi_idx i = 0; i < n_list; i++)
+    o->list[i] = (start){.par = par + i * n_par, .work = work + i * n_work};
   return o;
 }
 
-/* SUBSET of the runs, drawn without replacement, in their order. */
-static void choose(atvi_idx n, uint64_t seed, atvi_idx *row) {
+/* `some` of n runs, drawn without replacement, in their order. */
+static void choose(atvi_idx n, uint64_t seed, atvi_idx some, atvi_idx *row) {
   atvi_rng rng = atvi_math_rng_at(seed, STREAM, 0, 0);
-  for (atvi_idx i = 0, k = 0; k < SUBSET; i++)
-    if (atvi_math_rng_uniform(&rng) * (double)(n - i) < (double)(SUBSET - k)) row[k++] = i;
+  for (atvi_idx i = 0, k = 0; k < some; i++)
+    if (atvi_math_rng_uniform(&rng) * (double)(n - i) < (double)(some - k)) row[k++] = i;
 }
 
 /* From the net to the maxima. */
@@ -261,32 +280,56 @@ static atvi_status from_net(search *s, const atvi_em_lik *lik, const atvi_em_run
   return run_all(s, lik, starts, true);
 }
 
-static atvi_status on_subset(search *s, const atvi_em_runs *runs, const double *mean,
-                             const atvi_em_opts *opts, int starts) {
-  atvi_idx row[SUBSET];
-  atvi_em_lik *part;
-  choose(runs->n, opts->seed, row);
-  ATVI_TRY(atvi_gp_em_lik_new(s->ctx, runs, mean, opts->kernel, SUBSET, row, &part));
-  atvi_status status = from_net(s, part, runs, opts->seed, starts);
-  atvi_gp_em_lik_free(s->ctx, part);
-  return status;
-}
-
 static void agree(const search *s, int starts, double tol, atvi_em_found *out) {
   out->starts = starts;
   out->agreed = 0;
   for (int i = 0; i < starts; i++) out->agreed += s->list[i].value <= s->list[0].value + tol;
 }
 
+static double agreement(atvi_idx n, atvi_idx m) { return fmax(0.1 / ((double)n * (double)m), AGREE); }
+
+/* How many maxima to climb from next: the best and, after it, the best that is another one. */
+static atvi_idx different(search *s, int starts, double tol) {
+  for (int i = 1; i < starts; i++) {
+    if (!(s->list[i].value > s->list[0].value + tol)) continue;
+    start other = s->list[i];
+    s->list[i] = s->list[1];
+    s->list[1] = other;
+    return AGAIN;
+  }
+  return 1;
+}
+
+/* Climbs with all runs begin at list[*count]. */
+static atvi_status on_subsets(search *s, const atvi_em_runs *runs, const double *mean,
+                              const atvi_em_opts *opts, int starts, atvi_idx *count, atvi_em_found *out) {
+  atvi_idx *row = atvi_block(s->ctx, (size_t)runs->n * sizeof *row);
+  atvi_status status = row ? ATVI_OK : ATVI_ENOMEM;
+  for (atvi_idx some = SUBSET; status == ATVI_OK && (!s->later || some <= runs->n / 2); some *= 2) {
+    atvi_em_lik *part = NULL;
+    choose(runs->n, opts->seed, some, row);
+    status = atvi_gp_em_lik_new(s->ctx, runs, mean, opts->kernel, some, row, &part);
+    if (status == ATVI_OK)
+      status = s->later ? run_all(s, part, *count, true) : from_net(s, part, runs, opts->seed, starts);
+    atvi_gp_em_lik_free(s->ctx, part);
+    if (status != ATVI_OK) break;
+    if (s->later) {
+      *count = 1;
+      continue;
+    }
+    agree(s, starts, agreement(some, runs->m), out);
+    *count = different(s, starts, agreement(some, runs->m));
+    s->later = true;
+  }
+  atvi_block_free(s->ctx, row);
+  return status;
+}
+
 static atvi_status run(search *s, const atvi_em_runs *runs, const double *mean, const atvi_em_opts *opts,
                        int starts, atvi_em_found *out) {
-  double near = fmax(0.1 / ((double)runs->n * (double)runs->m), AGREE);
-  bool subset = runs->n > WORTH_IT && s->n_free > 0;
-  if (subset) {
-    ATVI_TRY(on_subset(s, runs, mean, opts, starts));
-    agree(s, starts, fmax(0.1 / ((double)SUBSET * (double)runs->m), AGREE), out);
-    s->whole = true;
-  }
+  atvi_idx again = 0;
+  s->many = runs->n > WORTH_IT && s->n_free > 0;
+  if (s->many) ATVI_TRY(on_subsets(s, runs, mean, opts, starts, &again, out));
   atvi_em_lik *lik;
   ATVI_TRY(atvi_gp_em_lik_new(s->ctx, runs, mean, opts->kernel, runs->n, NULL, &lik));
   atvi_status status;
@@ -294,11 +337,11 @@ static atvi_status run(search *s, const atvi_em_runs *runs, const double *mean, 
     memcpy(s->list[0].par, s->held, (size_t)s->n_par * sizeof *s->held);
     status = run_all(s, lik, 1, false);
     out->starts = out->agreed = 1;
-  } else if (subset) {
-    status = run_all(s, lik, starts < AGAIN ? starts : AGAIN, true);
+  } else if (s->later) {
+    status = run_all(s, lik, again, true);
   } else {
     status = from_net(s, lik, runs, opts->seed, starts);
-    if (status == ATVI_OK) agree(s, starts, near, out);
+    if (status == ATVI_OK) agree(s, starts, agreement(runs->n, runs->m), out);
   }
   atvi_em_scratch *scratch = NULL;
   if (status == ATVI_OK) status = atvi_gp_em_scratch_new(s->ctx, lik, &scratch);

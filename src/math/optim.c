@@ -23,11 +23,12 @@ typedef struct {
   double *s, *y;       /* [PAIRS][n] */
   double *rho, *alpha; /* [PAIRS] */
   double *held;        /* [n] 1: on a bound, stays there */
+  double *kept;        /* [2] pairs and next, for a call that continues */
   int pairs, next, evals;
   double f, ft;
 } state;
 
-size_t atvi_math_lbfgs_work(atvi_idx n) { return (size_t)(5 * n + 2 * PAIRS * n + 2 * PAIRS); }
+size_t atvi_math_lbfgs_work(atvi_idx n) { return (size_t)(5 * n + 2 * PAIRS * n + 2 * PAIRS + 2); }
 
 /* Lays the arrays out; x is the caller's. */
 static state carve(atvi_idx n, double *x, double *work) {
@@ -41,7 +42,8 @@ static state carve(atvi_idx n, double *x, double *work) {
                  .s = work + 5 * n,
                  .y = work + (5 + PAIRS) * n,
                  .rho = work + (5 + 2 * PAIRS) * n,
-                 .alpha = work + (5 + 2 * PAIRS) * n + PAIRS};
+                 .alpha = work + (5 + 2 * PAIRS) * n + PAIRS,
+                 .kept = work + (5 + 2 * PAIRS) * n + 2 * (atvi_idx)PAIRS};
 }
 
 static double lower(const state *o, atvi_idx i) { return o->opts->lower ? o->opts->lower[i] : -HUGE_VAL; }
@@ -114,7 +116,8 @@ static bool place(state *o, double t) {
 static bool search(state *o) {
   double lo = 0, hi = HUGE_VAL, t = 1, slope0 = dot_free(o, o->g, o->d);
   o->ft = NAN;
-  for (int k = 0; k < MAX_TRIALS && o->evals < o->opts->max_evals; k++) {
+  int trials = o->opts->max_trials > 0 ? o->opts->max_trials : MAX_TRIALS;
+  for (int k = 0; k < trials && o->evals < o->opts->max_evals; k++) {
     bool cut = place(o, t);
     double gain = 0, moved = 0;
     for (atvi_idx i = 0; i < o->n; i++) {
@@ -176,8 +179,10 @@ static void run(state *o, atvi_lbfgs_info *info) {
       o->pairs = 0;
       continue;
     }
+    double before = o->f;
     if (search(o)) {
       accept(o);
+      if (before - o->f < o->opts->tol_value * (1.0 + fabs(o->f))) break;
     } else {
       if (o->pairs == 0) break;
       o->pairs = 0;
@@ -193,6 +198,8 @@ void atvi_math_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double 
   *info = (atvi_lbfgs_info){.value = NAN, .grad_norm = NAN};
   state o = carve(n, x, work);
   o.opts = opts;
+  if (opts->warm) o.pairs = (int)o.kept[0], o.next = (int)o.kept[1];
   for (atvi_idx i = 0; i < n; i++) x[i] = clamp(&o, i, x[i]);
   run(&o, info);
+  o.kept[0] = o.pairs, o.kept[1] = o.next;
 }

@@ -13,6 +13,12 @@ typedef struct {
   const double *lower, *upper; /* [n], +-inf where free; NULL: no bounds */
   int max_evals;               /* > 0 */
   double tol_grad;             /* on the projected gradient, max norm, relative to 1 + |f| */
+  /* Begin with the curvature that the last call found, which had the same n and the same work, for a similar f. */
+  bool warm;
+  /* End when a step decreases f by less than this, relative to 1 + |f|; 0: never. */
+  double tol_value;
+  /* Points tried along one direction; 0: 40. */
+  int max_trials;
 } atvi_lbfgs_opts;
 
 typedef struct {

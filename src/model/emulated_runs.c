@@ -84,8 +84,8 @@ static atvi_status wrong_cell(const reading *r, const atvi_csv *csv, atvi_idx ro
 }
 
 /* *value[rows][cols] of a file; *csv for messages. */
-static atvi_status matrix(const reading *r, const atvi_lang_matrix *m, atvi_csv **csv, atvi_idx *rows,
-                          atvi_idx *cols, double **value) {
+static atvi_status read_cells(const reading *r, const atvi_lang_matrix *m, atvi_csv **csv, atvi_idx *rows,
+                              atvi_idx *cols, double **value) {
   ATVI_TRY(atvi_io_csv_read(r->room, m->path, csv));
   const atvi_csv *c = *csv;
   atvi_idx last = m->last > 0 ? m->last : c->n_col;
@@ -112,12 +112,26 @@ static atvi_status matrix(const reading *r, const atvi_lang_matrix *m, atvi_csv 
   return ATVI_OK;
 }
 
+/* The same for the largest file; *csv has just its size. */
+static atvi_status read_outputs(const reading *r, atvi_csv **csv, atvi_idx *rows, atvi_idx *cols,
+                                double **value) {
+  const atvi_lang_matrix *m = &r->em->outputs;
+  atvi_csv *size = *csv = atvi_pool_take(r->room, 1, sizeof *size);
+  if (!size) return ATVI_ENOMEM;
+  size->path = m->path;
+  ATVI_TRY(atvi_io_matrix_read(r->pool, m->path, m->first, m->last, &size->n_row, &size->n_col, value));
+  if (!*value) return read_cells(r, m, csv, rows, cols, value);
+  *rows = size->n_row;
+  *cols = (m->last > 0 ? m->last : size->n_col) - m->first + 1;
+  return ATVI_OK;
+}
+
 static atvi_status read_mean(const reading *r, atvi_em_runs *runs, double *y) {
   atvi_csv *csv;
   atvi_idx rows, cols;
   double *mean;
   char what[200];
-  ATVI_TRY(matrix(r, &r->em->mean, &csv, &rows, &cols, &mean));
+  ATVI_TRY(read_cells(r, &r->em->mean, &csv, &rows, &cols, &mean));
   if (rows != runs->m) {
     snprintf(what, sizeof what, "%td lines, but %td outputs: there must be one line per output", rows,
              runs->m);
@@ -133,7 +147,7 @@ static atvi_status read_times(const reading *r, atvi_em_runs *runs) {
   atvi_idx rows, cols;
   double *time;
   char what[200];
-  ATVI_TRY(matrix(r, &r->em->times, &csv, &rows, &cols, &time));
+  ATVI_TRY(read_cells(r, &r->em->times, &csv, &rows, &cols, &time));
   if (rows != runs->m) {
     snprintf(what, sizeof what, "%td lines, but %td outputs: there must be one time per output", rows,
              runs->m);
@@ -152,8 +166,8 @@ static atvi_status read_files(const reading *r, atvi_em_runs *runs, double **x) 
   atvi_idx n = 0, d;
   double *y = NULL;
   char what[400];
-  ATVI_TRY(matrix(r, &r->em->designs, &designs, &runs->n, &runs->d, x));
-  ATVI_TRY(matrix(r, &r->em->outputs, &outputs, &n, &runs->m, &y));
+  ATVI_TRY(read_cells(r, &r->em->designs, &designs, &runs->n, &runs->d, x));
+  ATVI_TRY(read_outputs(r, &outputs, &n, &runs->m, &y));
   d = r->em->n_input;
   if (runs->d != d) {
     snprintf(what, sizeof what, "%td columns of designs, but %td inputs", runs->d, d);

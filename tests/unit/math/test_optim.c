@@ -35,7 +35,7 @@ static void rosenbrock_free(void) {
     double x[20];
     for (atvi_idx i = 0; i < n; i++) x[i] = i % 2 ? 1.0 : -1.2;
     atvi_lbfgs_info info;
-    atvi_lbfgs_opts opts = {rosenbrock, &n, NULL, NULL, 2000, 1e-10};
+    atvi_lbfgs_opts opts = {.f = rosenbrock, .user = &n, .max_evals = 2000, .tol_grad = 1e-10};
     info = minimise(n, &opts, x);
     CHECK(info.converged && info.grad_norm <= 1e-10 * (1 + info.value));
     CHECK(info.evals < 60 + 20 * n);
@@ -48,7 +48,8 @@ static void rosenbrock_at_a_bound(void) {
   atvi_idx n = 2;
   double x[2] = {-1.2, 1.0}, lower[2] = {-2, -HUGE_VAL}, upper[2] = {0.5, HUGE_VAL};
   atvi_lbfgs_info info;
-  atvi_lbfgs_opts opts = {rosenbrock, &n, lower, upper, 1000, 1e-10};
+  atvi_lbfgs_opts opts = {
+      .f = rosenbrock, .user = &n, .lower = lower, .upper = upper, .max_evals = 1000, .tol_grad = 1e-10};
   info = minimise(n, &opts, x);
   CHECK(info.converged);
   CHECK(x[0] == 0.5);
@@ -83,7 +84,8 @@ static void quadratic_with_active_bounds(void) {
     x[i] = i % 2 ? 5.0 : -0.9; /* half of the start is outside */
   }
   atvi_lbfgs_info info;
-  atvi_lbfgs_opts opts = {quadratic, c, lower, upper, 2000, 1e-9};
+  atvi_lbfgs_opts opts = {
+      .f = quadratic, .user = c, .lower = lower, .upper = upper, .max_evals = 2000, .tol_grad = 1e-9};
   info = minimise(Q, &opts, x);
   CHECK(info.converged);
   quadratic(c, x, g);
@@ -114,7 +116,7 @@ static double barrier(void *user, const double *x, double *g) {
 static void points_that_fail_are_backed_off(void) {
   double x[3] = {37.0, 0.013, 2.385};
   atvi_lbfgs_info info;
-  atvi_lbfgs_opts opts = {barrier, NULL, NULL, NULL, 500, 1e-9};
+  atvi_lbfgs_opts opts = {.f = barrier, .max_evals = 500, .tol_grad = 1e-9};
   info = minimise(3, &opts, x);
   CHECK(info.converged);
   for (int i = 0; i < 3; i++) CHECK_ABS(x[i], 1, 1e-7);
@@ -127,11 +129,64 @@ static void evaluations_are_limited(void) {
   atvi_idx n = 2;
   double x[2] = {-1.2, 1.0};
   atvi_lbfgs_info info;
-  atvi_lbfgs_opts opts = {rosenbrock, &n, NULL, NULL, 5, 1e-10};
+  atvi_lbfgs_opts opts = {.f = rosenbrock, .user = &n, .max_evals = 5, .tol_grad = 1e-10};
   info = minimise(2, &opts, x);
   CHECK(!info.converged && info.evals <= 5 && info.value < 24.2);
 }
 
+/* f = sum_i 4^i (x_i - c)^2 */
+static double valley(void *user, const double *x, double *g) {
+  double c = *(double *)user, f = 0, scale = 1;
+  for (int i = 0; i < 6; i++, scale *= 4) {
+    f += scale * (x[i] - c) * (x[i] - c);
+    g[i] = 2 * scale * (x[i] - c);
+  }
+  return f;
+}
+
+static void curvature_is_kept_for_a_similar_function(void) {
+  double room[300], c = 0.731, x[6] = {0}, cold[6];
+  atvi_lbfgs_info first, again, without;
+  atvi_lbfgs_opts opts = {.f = valley, .user = &c, .max_evals = 500, .tol_grad = 1e-9};
+  CHECK(atvi_math_lbfgs_work(6) <= sizeof room / sizeof *room);
+  atvi_math_lbfgs(6, &opts, x, room, &first);
+  c = 0.692;
+  memcpy(cold, x, sizeof x);
+  opts.warm = true;
+  atvi_math_lbfgs(6, &opts, x, room, &again);
+  opts.warm = false;
+  without = minimise(6, &opts, cold);
+  CHECK(first.converged && again.converged && without.converged);
+  CHECK(again.evals < without.evals);
+  for (int i = 0; i < 6; i++) CHECK_ABS(x[i], c, 1e-8);
+}
+
+static void small_gains_end_it(void) {
+  double c = 0.731, x[6] = {0};
+  atvi_lbfgs_opts opts = {.f = valley, .user = &c, .max_evals = 500, .tol_grad = 0, .tol_value = 1e-3};
+  atvi_lbfgs_info info = minimise(6, &opts, x);
+  CHECK(!info.converged && info.value < 1e-2);
+  int evals = info.evals;
+  memset(x, 0, sizeof x);
+  opts.tol_value = 1e-9;
+  info = minimise(6, &opts, x);
+  CHECK(info.evals > evals && info.value < 1e-7);
+}
+
+/* A gradient that points the wrong way. */
+static double wrong_way(void *user, const double *x, double *g) {
+  (void)user;
+  g[0] = -2 * x[0];
+  return x[0] * x[0];
+}
+
+static void trials_are_limited(void) {
+  double x[1] = {2.385};
+  atvi_lbfgs_opts opts = {.f = wrong_way, .max_evals = 500, .tol_grad = 1e-9, .max_trials = 6};
+  CHECK(minimise(1, &opts, x).evals == 7 && x[0] == 2.385);
+}
+
 TESTS({"free", rosenbrock_free}, {"bound", rosenbrock_at_a_bound},
       {"quadratic", quadratic_with_active_bounds}, {"fail", points_that_fail_are_backed_off},
-      {"limits", evaluations_are_limited})
+      {"limits", evaluations_are_limited}, {"warm", curvature_is_kept_for_a_similar_function},
+      {"gain", small_gains_end_it}, {"trials", trials_are_limited})
