@@ -5,6 +5,7 @@
 #include "app/replicate.h"
 #include "io/file.h"
 #include "sim/record.h"
+#include "sim/shards.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -355,7 +356,11 @@ static void add_files(const files *f, const char *runs) {
   }
   if (!f->lang->simulator.given) return;
   const char *folder = runs ? runs : atvi_sim_folder(f->pool, f->lang->path);
-  if (folder) add_file(f, ATVI_SIM_RECORD, atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD));
+  const char *path = folder ? atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD) : NULL;
+  const char *const *list;
+  atvi_idx n;
+  if (!path || atvi_sim_shards_list(f->pool, path, &n, &list) != ATVI_OK) return;
+  for (atvi_idx i = 0; i < n; i++) add_file(f, ATVI_SIM_RECORD, list[i]);
 }
 
 void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
