@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/replicate.h"
 #include "app/emulators.h"
+#include "app/share.h"
 #include "io/file.h"
 #include <inttypes.h>
 #include <math.h>
@@ -131,7 +132,7 @@ typedef struct {
 
 static bool stop_asked(void *user) {
   const progress *p = user;
-  return atvi_stop_asked(p->x->ctx);
+  return atvi_stop_asked(p->x->ctx) || (p->x->until_s > 0 && atvi_app_share_now_s() > p->x->until_s);
 }
 
 static void on_progress(void *user, const atvi_progress *p) {
@@ -217,8 +218,18 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
 
 /* ---- the loop ---- */
 
-static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx before,
-                           bool *stopped) {
+atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at) {
+  atvi_app_model model = *x->model;
+  const char *line, *why = atvi_pool_printf(pool, "%s", atvi_errmsg(x->ctx));
+  if (!why) return ATVI_ENOMEM;
+  if (x->data(x, pool, at, &model) == ATVI_OK) /* the line has its data */
+    (void)ATVI_FAIL(x->ctx, ATVI_ECALL, "%s", why);
+  ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
+  return atvi_app_record_add(x->rec, line);
+}
+
+atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
+                                atvi_idx before, bool *stopped) {
   atvi_fit_plan plan;
   atvi_replicate one = {0};
   atvi_app_model model = *x->model;
@@ -259,7 +270,7 @@ atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
     *stopped = atvi_stop_asked(x->ctx);
     if (*stopped) return ATVI_OK;
     ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-    atvi_status status = fit_one(x, pool, &at, i, stopped);
+    atvi_status status = atvi_app_repeat_fit(x, pool, &at, i, stopped);
     atvi_pool_free(pool);
     if (status != ATVI_OK || *stopped) return status;
   }

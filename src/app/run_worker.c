@@ -337,7 +337,8 @@ static atvi_status work(worker *w, atvi_simulator *sim, atvi_app_run_result *res
   bool avoid;
   batch.source = &source;
   batch.jobs = w->jobs;
-  const char *path = atvi_sim_shards_path(w->j->pool, w->j->dir, source.name);
+  const char *record = atvi_pool_printf(w->j->pool, "%s/%s", w->j->dir, ATVI_SIM_RECORD),
+             *path = record ? atvi_sim_shards_path(w->j->pool, record, source.name) : NULL;
   if (!path) return atvi_pool_failed(w->j->pool) ? ATVI_ENOMEM : ATVI_EIO;
   ATVI_TRY(avoided(w, &avoid));
   if (avoid)

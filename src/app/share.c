@@ -20,6 +20,7 @@
 enum { OUTPUT = 4096, ARRAY_MAX = 1001 /* MaxArraySize of Slurm where nothing else is set */ };
 static const double LOOK_S = 0.5,
                     LOOK_PART = 20; /* between looks at the files: at least, and in terms of their cost */
+static const double LEAVE_S = 10;   /* for workers to end after the last item */
 static const double SQUEUE_S = 20;  /* between looks at the queue */
 
 /* ---- text for a shell ---- */
@@ -110,8 +111,7 @@ static atvi_status submit_slurm(const atvi_share *s, const char *script, atvi_id
     atvi_text t = {.pool = s->pool};
     const char *command;
     char out[OUTPUT];
-    atvi_io_text_add(
-        &t, "sbatch --parsable --array=1-%td --requeue --open-mode=append --signal=B:USR1@30 --job-name=", n);
+    atvi_io_text_add(&t, "sbatch --parsable --array=1-%td --requeue --open-mode=append --job-name=", n);
     add_quoted(&t, s->job);
     atvi_io_text_add(&t, " --output=");
     add_quoted(&t, atvi_pool_printf(s->pool, "%s/%%A_%%a.txt", logs));
@@ -170,7 +170,7 @@ static bool queued(atvi_pool *pool, const char *jobs) {
 }
 
 static atvi_status wait_for(const atvi_share *s, const char *jobs) {
-  double begun = atvi_clock_s(), asked = begun;
+  double begun = atvi_clock_s(), asked = begun, open_s = begun;
   bool there = true;
   atvi_status status = ATVI_OK;
   while (status == ATVI_OK && !atvi_stop_asked(s->ctx)) {
@@ -184,7 +184,9 @@ static atvi_status wait_for(const atvi_share *s, const char *jobs) {
       asked = atvi_clock_s();
     }
     atvi_pool_free(pool);
-    if (status != ATVI_OK || c.open == 0 || (!there && c.workers == 0)) break;
+    if (c.open > 0) open_s = atvi_clock_s();
+    if (status != ATVI_OK || (c.workers == 0 && (c.open == 0 || !there)) || atvi_clock_s() - open_s > LEAVE_S)
+      break;
     char failed[40] = "";
     atvi_idx done = c.good + c.failed, all = done + c.open;
     if (c.failed) snprintf(failed, sizeof failed, ", %td failed", c.failed);

@@ -17,6 +17,8 @@ typedef struct {
   const unsigned char *state;
   /* [n] of failed ones. */
   const char *const *reason;
+  /* Name of an item for messages; NULL: "run 7". */
+  const char *(*label)(const void *self, atvi_pool *pool, atvi_idx i);
   /* Seconds of all that were timed, and their number. */
   double seconds;
   atvi_idx n_timed;

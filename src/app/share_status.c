@@ -121,8 +121,9 @@ static void add_failed(atvi_text *t, const atvi_share *s, const atvi_share_items
   if (failed) atvi_io_text_add(t, "\nfailed %ss:\n", s->item);
   for (atvi_idx i = 0; i < it->n && shown < FAILED_MAX; i++) {
     if (it->state[i] != ATVI_SIM_FAILED) continue;
-    atvi_io_text_add(t, "  %s %lld: %s\n", s->item, (long long)it->id[i],
-                     atvi_app_share_words(s->pool, it->reason[i]));
+    const char *name = it->label ? it->label(s->self, s->pool, i)
+                                 : atvi_pool_printf(s->pool, "%s %lld", s->item, (long long)it->id[i]);
+    atvi_io_text_add(t, "  %s: %s\n", name ? name : "?", atvi_app_share_words(s->pool, it->reason[i]));
     shown++;
   }
   if (shown < failed) atvi_io_text_add(t, "  and %td more, in the record\n", failed - shown);

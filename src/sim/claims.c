@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -360,6 +361,11 @@ struct atvi_claims {
   /* Where the next range starts. */
   int64_t next;
   bool no_links;
+  /* The thread that renews the lease, and what ends it. */
+  bool beats, ending;
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t end;
 };
 
 static void own_host(const atvi_claims_opts *o, char host[80]) {
@@ -444,9 +450,48 @@ atvi_status atvi_sim_claims_open(atvi_ctx *ctx, const atvi_claims_opts *opts, at
   return status;
 }
 
+static const struct timespec TOUCH[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+
+static void *beat(void *self) {
+  atvi_claims *c = self;
+  struct timespec t;
+  pthread_mutex_lock(&c->lock);
+  while (!c->ending) {
+    clock_gettime(CLOCK_REALTIME, &t);
+    double wait = c->lease_s / RENEW_PART + 1e-9 * (double)t.tv_nsec;
+    t.tv_sec += (time_t)wait;
+    t.tv_nsec = (long)(1e9 * (wait - (double)(time_t)wait));
+    if (pthread_cond_timedwait(&c->end, &c->lock, &t) == ETIMEDOUT && !c->ending)
+      (void)!utimensat(AT_FDCWD, c->lease, TOUCH, 0);
+  }
+  pthread_mutex_unlock(&c->lock);
+  return NULL;
+}
+
+atvi_status atvi_sim_claims_beat(atvi_claims *c) {
+  sigset_t all, old;
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->end, NULL);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the thread that works */
+  c->beats = pthread_create(&c->thread, NULL, beat, c) == 0;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return c->beats ? ATVI_OK : ATVI_FAIL(c->ctx, ATVI_ENOMEM, "cannot start a thread that renews the lease");
+}
+
+static void end_beat(atvi_claims *c) {
+  if (!c->beats) return;
+  pthread_mutex_lock(&c->lock);
+  c->ending = true;
+  pthread_cond_signal(&c->end);
+  pthread_mutex_unlock(&c->lock);
+  pthread_join(c->thread, NULL);
+}
+
 void atvi_sim_claims_close(atvi_claims *c, const char *why) {
   char text[200], line[256];
   if (!c) return;
+  end_beat(c);
   plain(text, sizeof text, why);
   snprintf(line, sizeof line, "{\"ended\":\"%s\"}\n", text);
   int fd = open(c->lease, O_WRONLY | O_APPEND | O_CLOEXEC); /* not made again if somebody removed it */
@@ -466,8 +511,7 @@ atvi_status atvi_sim_claims_renew(atvi_claims *c, bool *lapsed) {
   double now = atvi_clock_s();
   *lapsed = now - c->renewed_s > c->lease_s;
   if (now - c->renewed_s < c->lease_s / RENEW_PART) return ATVI_OK;
-  static const struct timespec touch[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
-  if (utimensat(AT_FDCWD, c->lease, touch, 0) != 0)
+  if (utimensat(AT_FDCWD, c->lease, TOUCH, 0) != 0)
     return atvi_io_file_cannot(c->ctx, "renew", c->lease, errno);
   c->renewed_s = now;
   return ATVI_OK;

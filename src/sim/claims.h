@@ -84,6 +84,10 @@ const char *atvi_sim_claims_host(const atvi_claims *c);
  * Errors: EIO (the lease was removed: stop). */
 ATVI_CHECKED atvi_status atvi_sim_claims_renew(atvi_claims *c, bool *lapsed);
 
+/* Renews it from a thread of its own until it is closed, for work that calls nobody for minutes. renew is then not to be
+ * called. Errors: ENOMEM (no more threads). */
+ATVI_CHECKED atvi_status atvi_sim_claims_beat(atvi_claims *c);
+
 /* An item that was claimed. */
 typedef struct {
   int64_t item;

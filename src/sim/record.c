@@ -340,10 +340,8 @@ static atvi_status read_all(atvi_sim_record *r) {
   }
   if (n == 1) r->n_file = 0;
   if (n == 1) return ATVI_OK;
-  const char *slash = strrchr(r->path, '/'),
-             *dir = slash ? atvi_pool_strndup(r->pool, r->path, (size_t)(slash - r->path)) : ".",
-             *name = atvi_pool_printf(r->pool, "%010lld-run-%ld", (long long)time(NULL), (long)getpid());
-  r->shard_path = dir && name ? atvi_sim_shards_path(r->pool, dir, name) : NULL;
+  const char *name = atvi_pool_printf(r->pool, "%010lld-run-%ld", (long long)time(NULL), (long)getpid());
+  r->shard_path = name ? atvi_sim_shards_path(r->pool, r->path, name) : NULL;
   return r->shard_path ? ATVI_OK : atvi_pool_failed(r->pool) ? ATVI_ENOMEM : ATVI_EIO;
 }
 

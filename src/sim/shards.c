@@ -10,14 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char SHARDS[] = "shards", ENDING[] = ".jsonl", FORGIVEN[] = "forgiven";
+static const char SHARDS[] = "shards", FORGIVEN[] = "forgiven";
 enum { CHUNK = 1 << 20 };
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static bool is_shard(const char *name) {
-  size_t n = strlen(name), k = sizeof ENDING - 1;
-  return name[0] != '.' && n > k && strcmp(name + n - k, ENDING) == 0;
+/* Shards have the ending of the file that they are parts of. */
+static const char *ending_of(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot && !strchr(dot, '/') ? dot : "";
+}
+
+static bool is_shard(const char *name, const char *ending) {
+  size_t n = strlen(name), k = strlen(ending);
+  return name[0] != '.' && n > k && strcmp(name + n - k, ending) == 0;
 }
 
 static const char *folder_of(atvi_pool *pool, const char *path) {
@@ -37,7 +43,7 @@ atvi_status atvi_sim_shards_list(atvi_pool *pool, const char *path, atvi_idx *n,
   if (!d && errno != ENOENT && errno != ENOTDIR)
     return atvi_io_file_cannot(atvi_pool_ctx(pool), "read", folder, errno);
   for (const struct dirent *e; d && !atvi_pool_failed(pool) && (e = readdir(d));)
-    if (is_shard(e->d_name) && ATVI_PUSH(pool, all, *n, cap))
+    if (is_shard(e->d_name, ending_of(path)) && ATVI_PUSH(pool, all, *n, cap))
       all[(*n)++] = atvi_pool_printf(pool, "%s/%s", folder, e->d_name);
   if (d) closedir(d);
   if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
@@ -46,10 +52,11 @@ atvi_status atvi_sim_shards_list(atvi_pool *pool, const char *path, atvi_idx *n,
   return ATVI_OK;
 }
 
-const char *atvi_sim_shards_path(atvi_pool *pool, const char *dir, const char *name) {
-  const char *folder = atvi_pool_printf(pool, "%s/%s", dir, SHARDS);
+const char *atvi_sim_shards_path(atvi_pool *pool, const char *path, const char *name) {
+  const char *dir = folder_of(pool, path),
+             *folder = dir ? atvi_pool_printf(pool, "%s/%s", dir, SHARDS) : NULL;
   if (!folder || atvi_io_dir_make(atvi_pool_ctx(pool), folder, false) != ATVI_OK) return NULL;
-  return atvi_pool_printf(pool, "%s/%s%s", folder, name, ENDING);
+  return atvi_pool_printf(pool, "%s/%s%s", folder, name, ending_of(path));
 }
 
 /* Several processes may do this at once: whoever links first has made it, whole. */

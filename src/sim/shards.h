@@ -3,7 +3,7 @@
  *
  * A record is DIR/runs.jsonl and the shards DIR/shards/NAME.jsonl, in the order of their names, which begin with the time
  * of their start. Every file has one writer. If files have the same run, a good one counts before a failed one, and of
- * equals the last. */
+ * equals the last. Lists of shards serve other records too, such as DIR/replicates.csv. */
 #ifndef ATVI_SIM_SHARDS_H
 #define ATVI_SIM_SHARDS_H
 
@@ -13,8 +13,8 @@
  * pool. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_shards_list(atvi_pool *pool, const char *path, atvi_idx *n,
                                               const char *const **list);
-/* DIR/shards/NAME.jsonl; the folder is made. NULL, after a failure: EIO, ENOMEM. */
-const char *atvi_sim_shards_path(atvi_pool *pool, const char *dir, const char *name);
+/* Path of the shard of that name of a record; the folder is made. NULL, after a failure: EIO, ENOMEM. */
+const char *atvi_sim_shards_path(atvi_pool *pool, const char *path, const char *name);
 
 /* Makes DIR/runs.jsonl, if it is missing, with the first line of a shard. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_shards_begin(atvi_ctx *ctx, const char *dir, const char *shard);

@@ -209,7 +209,7 @@ preload() {
   says "25 workers were submitted for 30 runs: job 101,102,103"
   [ "$(grep -o -e '--array=.*' calls | tr '\n' ' ')" = "--array=1-10] --array=1-10] --array=1-5] " ]
   grep -F "[two words]" calls
-  grep -F -e "[--signal=B:USR1@30]" calls
+  grep -F -e "[--requeue]" calls
   grep -F "[$PWD/flow-runs/worker.sh]" calls
   printf '#!/bin/sh\necho "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2\nexit 1\n' >bin/sbatch
   PATH=$PWD/bin:$PATH run "$ATVI" run flow.atvi --slurm "" --workers 25
@@ -311,4 +311,63 @@ C
   says "12 of 12 runs are good"
   once
   diff <(content flow-runs | jq -c 'del(.program)') <(content alone | jq -c 'del(.program)')
+}
+
+# A study or a calibration run of the cold model; columns without those that differ from run to run.
+fits() { "$ATVI" "$1" cold.atvi --replicates 4 --threads 1 --seed 3 "${@:2}"; }
+columns() { python3 -c 'import csv, sys
+for r in sorted(csv.DictReader(open(sys.argv[1] + "/replicates.csv")), key=lambda r: (r["method"], int(r["replicate"]))):
+    r.pop("seconds")
+    print(r)' "$1"; }
+
+@test "workers share the fits of a study and of sbc, and are killed" {
+  TRUTH=(--truth beta=0.9,gamma=0.3,S0=40 --methods ram,atvi)
+  fits study "${TRUTH[@]}" --out alone-study -q
+  fits sbc --method ram --out alone-sbc -q
+  for command in study sbc; do
+    args=("${TRUTH[@]}")
+    [ $command = study ] || args=(--method ram)
+    args+=(--out "shared-$command")
+    local pid=() i
+    for i in 0 1 2; do (exec "$ATVI" $command cold.atvi --replicates 4 --threads 1 --seed 3 "${args[@]}" --worker >>log 2>&1) & pid[i]=$!; done
+    for i in 0 1 2 0 1 2; do
+      sleep "0.$((RANDOM % 9))"
+      kill -KILL "${pid[i]}" 2>/dev/null || true
+      wait "${pid[i]}" 2>/dev/null || true
+      (exec "$ATVI" $command cold.atvi --replicates 4 --threads 1 --seed 3 "${args[@]}" --worker >>log 2>&1) & pid[i]=$!
+    done
+    sleep 0.2
+    run "$ATVI" $command cold.atvi --replicates 4 --threads 1 --seed 3 "${args[@]}"
+    [ "$status" -eq 0 ] || fails_with 1 "at work in shared-$command"
+    wait
+    fits $command "${args[@]}" --worker
+    run -0 fits $command "${args[@]}" --status
+    says "fits are good"
+    not says "not done"
+    run -0 fits $command "${args[@]}"
+    says "written to"
+    [ ! -e shared-$command/shards ] && [ ! -e shared-$command/claims ]
+    diff <(columns shared-$command) <(columns alone-$command)
+  done
+  cmp <(grep -v seconds shared-study/study.csv) <(grep -v seconds alone-study/study.csv)
+}
+
+@test "fits are submitted, and a worker that is told to end gives its fit back" {
+  printf '#!/bin/sh\nfor i in $(seq "$1"); do "$2" >>log 2>&1 & done\n' >start
+  chmod +x start
+  run -0 fits sbc --method ram --submit './start {n} {script}' --workers 2 --wait
+  says "4 of 4 fits are good"
+  run -0 fits sbc --method ram
+  says "written to cold-sbc"
+  run "$ATVI" sbc cold.atvi --replicates 6 --seed 4 --method ram --worker
+  fails_with 2 "another --seed"
+  (exec "$ATVI" sbc cold.atvi --replicates 400 --threads 1 --seed 3 --method ram --out long --worker >>log 2>&1) &
+  pid=$!
+  sleep 1.5
+  kill -TERM $pid
+  wait $pid || [ $? -eq 130 ]
+  run -0 "$ATVI" sbc cold.atvi --replicates 400 --threads 1 --seed 3 --method ram --out long --status
+  says "no worker is running" "not done yet"
+  run -0 "$ATVI" sbc cold.atvi --replicates 400 --threads 1 --seed 3 --method ram --out long --worker --until 7s
+  says "time"
 }

@@ -150,6 +150,23 @@ static void leases_expire(void) {
   end();
 }
 
+/* A thread renews the lease of a worker that is busy. */
+static void a_thread_keeps_the_lease(void) {
+  atvi_claimed got[N];
+  atvi_idx held;
+  begin();
+  atvi_claims *a = open_worker("one", 0.4), *b = open_worker("two", 60);
+  CHECK_OK(atvi_sim_claims_beat(a));
+  CHECK_INT(next(a, N, got), N);
+  pause_s(1);
+  CHECK_INT(again(b, N, got, &held), 0);
+  CHECK_INT(held, N);
+  atvi_sim_claims_close(a, "done");
+  CHECK_INT(again(b, 1, got, &held), 1);
+  atvi_sim_claims_close(b, "done");
+  end();
+}
+
 /* Killed between claim and record: a process of this host is known to be dead at once. */
 static void a_killed_worker_frees_its_points(void) {
   atvi_claimed got[N];
@@ -291,6 +308,7 @@ static void no_memory_is_reported(void) {
 }
 
 TESTS({"ranges", ranges_follow_each_other}, {"processes", processes_never_share_an_item},
-      {"expire", leases_expire}, {"killed", a_killed_worker_frees_its_points},
-      {"elsewhere", losses_go_elsewhere}, {"strange", strange_files_are_ignored},
-      {"cleared", a_cleared_lease_is_noticed}, {"memory", no_memory_is_reported})
+      {"expire", leases_expire}, {"thread", a_thread_keeps_the_lease},
+      {"killed", a_killed_worker_frees_its_points}, {"elsewhere", losses_go_elsewhere},
+      {"strange", strange_files_are_ignored}, {"cleared", a_cleared_lease_is_noticed},
+      {"memory", no_memory_is_reported})

@@ -52,7 +52,7 @@ static void add(atvi_sim_record *r, int64_t id, bool ok, double value) {
 }
 
 static atvi_sim_record *open_shard(const char *name) {
-  const char *path = atvi_sim_shards_path(pool, dir, name);
+  const char *path = atvi_sim_shards_path(pool, main_path(), name);
   CHECK(path);
   return open_record(path);
 }
@@ -95,10 +95,10 @@ static void half_a_line_is_no_run(void) {
   ix.pool = pool;
   atvi_sim_record *a = open_shard("1-a");
   add(a, 1, true, 11), add(a, 2, true, 12);
-  CHECK_OK(atvi_sim_shards_begin(ctx, dir, atvi_sim_shards_path(pool, dir, "1-a")));
+  CHECK_OK(atvi_sim_shards_begin(ctx, dir, atvi_sim_shards_path(pool, main_path(), "1-a")));
   CHECK_OK(atvi_sim_index_read(&ix));
   CHECK(ix.n_ok == 2 && ix.n_part == 2 && ix.part[1].ok == 2 && ix.seconds == 4 && ix.longest_s == 2);
-  FILE *f = fopen(atvi_sim_shards_path(pool, dir, "1-a"), "a");
+  FILE *f = fopen(atvi_sim_shards_path(pool, main_path(), "1-a"), "a");
   CHECK(f && fputs("{\"id\":3,\"outcome\":\"ok\",\"seco", f) >= 0 && fflush(f) == 0);
   CHECK_OK(atvi_sim_index_read(&ix));
   CHECK(ix.n_ok == 2 && atvi_sim_index_state(&ix, 3) == ATVI_SIM_OPEN);
@@ -113,7 +113,7 @@ static void half_a_line_is_no_run(void) {
   a = open_shard("0-first");
   add(a, 4, false, 0);
   atvi_sim_record_free(a);
-  f = fopen(atvi_sim_shards_path(pool, dir, "0-first"), "a");
+  f = fopen(atvi_sim_shards_path(pool, main_path(), "0-first"), "a");
   CHECK(f &&
         fputs("{\"outcome\":\"ok\", \"id\": 6, \"parameters\":{\"k\":1},\"outputs\":{\"flow\":{\"value\":[1",
               f) >= 0);
@@ -123,7 +123,7 @@ static void half_a_line_is_no_run(void) {
   CHECK(ix.n_part == 3 && ix.n_ok == 4 && ix.part[2].ok == 3 && ix.part[1].failed == 1);
   CHECK_INT(atvi_sim_index_state(&ix, 4), ATVI_SIM_FAILED);
   CHECK_STR(ix.mark[4].reason, "ended with status 3");
-  f = fopen(atvi_sim_shards_path(pool, dir, "0-first"), "a");
+  f = fopen(atvi_sim_shards_path(pool, main_path(), "0-first"), "a");
   CHECK(f && fputs("garbage\n", f) >= 0 && fclose(f) == 0);
   CHECK_STATUS(atvi_sim_index_read(&ix), ATVI_EDATA);
   end();
