@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { OUTPUT = 4096, ARRAY_MAX = 1001 /* MaxArraySize of Slurm where nothing else is set */ };
-static const double LOOK_S = 0.5,
+static const double LOOK_S = 0.2,
                     LOOK_PART = 20; /* between looks at the files: at least, and in terms of their cost */
 static const double LEAVE_S = 10;   /* for workers to end after the last item */
 static const double SQUEUE_S = 20;  /* between looks at the queue */

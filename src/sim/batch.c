@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Many runs, several at once, from one thread: slots are checked in turn, and when nothing has happened we
- * sleep a little, longer each time. Programs that take a millisecond lose a fraction of it, and programs that
- * take hours cost nothing to watch. */
+ * sleep a little, longer each time, or until a program ends. Programs that take a millisecond lose a fraction of it,
+ * and programs that take hours cost nothing to watch. */
 #include "sim/detail.h"
 #include "io/text.h"
 #include "io/file.h"
@@ -25,6 +25,7 @@ enum {
 static const double PATIENCE_S = 5; /* for a file that another host may have written */
 static const double GRACE_S = 2;    /* between asking a program to end and killing it */
 static const double SLEEP_MIN_S = 2e-4, SLEEP_MAX_S = 0.02;
+static const double SLEEP_LONG_S = 0.25; /* where the end of every program wakes us */
 static const double FREE_MIN =
     1 << 16; /* bytes; with less free space, a run may have failed because of that */
 
@@ -56,7 +57,7 @@ typedef struct {
   atvi_idx n_held, cap_held;
   atvi_idx n_slot;
   atvi_sim_slot *slot;
-  struct pollfd *fd; /* [2 n_slot] */
+  struct pollfd *fd; /* [3 n_slot] */
   int missing;       /* in a row */
   atvi_idx n_alike;  /* failures, all for the reason below */
   char alike[400];   /* what is wrong with an output */
@@ -334,11 +335,27 @@ static atvi_status look(loop *l, bool *happened) {
   return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
-/* Waits until a worker answers, or for that time. */
+/* How long to sleep at most. */
+static double longest_nap(const loop *l) {
+  double most = SLEEP_LONG_S, now = atvi_clock_s(), limit = l->b->limit_s;
+  bool busy = false;
+  for (atvi_idx k = 0; k < l->n_slot; k++) {
+    const atvi_sim_slot *slot = &l->slot[k];
+    if (!slot->busy) continue;
+    busy = true;
+    if (slot->proc.end < 0 || slot->why[0] || slot->closed_s > 0) return SLEEP_MAX_S;
+    if (limit > 0) most = fmin(most, fmax(slot->started_s + limit - now, SLEEP_MIN_S));
+  }
+  return busy ? most : SLEEP_MAX_S;
+}
+
+/* Waits until a program ends or a worker answers, or for that time. */
 static void nap(loop *l, double seconds) {
   nfds_t n = 0;
   for (atvi_idx k = 0; k < l->n_slot; k++) {
     const atvi_sim_slot *slot = &l->slot[k];
+    if (slot->busy && slot->proc.end >= 0)
+      l->fd[n++] = (struct pollfd){.fd = slot->proc.end, .events = POLLIN};
     if (!slot->busy || slot->proc.out < 0 || slot->why[0] || slot->closed_s > 0) continue;
     l->fd[n++] = (struct pollfd){.fd = slot->proc.out, .events = POLLIN};
     if (slot->sent < slot->n_line) l->fd[n++] = (struct pollfd){.fd = slot->proc.in, .events = POLLOUT};
@@ -387,7 +404,7 @@ static atvi_status go_round(loop *l) {
     ATVI_TRY(check_guard(l));
     ATVI_TRY(look(l, &happened));
     if (!l->from) tell(l);
-    pause = happened ? SLEEP_MIN_S : fmin(1.5 * pause, SLEEP_MAX_S);
+    pause = happened ? SLEEP_MIN_S : fmin(1.5 * pause, longest_nap(l));
     if (!happened) nap(l, pause);
   }
 }
@@ -495,7 +512,7 @@ atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record, c
   l.todo = atvi_pool_take(pool, (size_t)batch->n + 1, sizeof *l.todo);
   l.state = atvi_pool_take(pool, (size_t)batch->n + 1, sizeof *l.state);
   l.slot = atvi_pool_take(pool, (size_t)l.n_slot, sizeof *l.slot);
-  l.fd = atvi_pool_take(pool, 2 * (size_t)l.n_slot, sizeof *l.fd);
+  l.fd = atvi_pool_take(pool, 3 * (size_t)l.n_slot, sizeof *l.fd);
   atvi_status status = l.todo && l.state && l.slot && l.fd ? ATVI_OK : ATVI_ENOMEM;
   if (status == ATVI_OK && !l.from) status = plan(&l);
   if (status == ATVI_OK && (l.n_todo > 0 || l.from)) {

@@ -39,9 +39,11 @@ typedef struct {
   const atvi_guard *guard;
   /* Our ends of the pipes, not blocking; -1: none. */
   int in, out;
+  /* Becomes readable when it ends; -1: the system has no such thing. */
+  int end;
 } atvi_proc;
 
-#define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1})
+#define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1, .end = -1})
 
 /* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or
  * 126. */
