@@ -6,6 +6,7 @@
 #ifndef ATVI_CLI_ARGS_H
 #define ATVI_CLI_ARGS_H
 
+#include "app/app.h"
 #include "infer/fit.h"
 
 typedef enum {
@@ -69,6 +70,30 @@ enum { ATVI_ARGS_MOST = 64 };
 #define ATVI_ROW_QUIET(into)                                                                                 \
   ATVI_ROW("quiet", NULL, FLAG, into, "No progress; print only the name of the folder.")
 
+/* Options of work that several processes share. */
+typedef struct {
+  bool worker, status, wait;
+  atvi_idx workers;
+  const char *slurm, *submit, *until;
+  /* The command line of a worker that is submitted. */
+  const char *argv[ATVI_ARG_LIST_MAX];
+} atvi_share_args;
+#define ATVI_ROWS_SHARE(s)                                                                                   \
+  ATVI_ROW("worker", NULL, FLAG, &(s)->worker, "Share the work with other workers of the folder."),          \
+      ATVI_ROW("workers", "N", COUNT, &(s)->workers, "Number of workers to submit (default 1)."),            \
+      ATVI_ROW("slurm", "OPTIONS", TEXT, &(s)->slurm,                                                        \
+               "Submit workers to Slurm, as one array, with these options of sbatch."),                      \
+      ATVI_ROW(                                                                                              \
+          "submit", "COMMAND", TEXT, &(s)->submit,                                                           \
+          "Submit workers to any scheduler: {script} becomes the script of a worker, {n} their number. "     \
+          "Without {n} the command is given once per worker."),                                              \
+      ATVI_ROW("wait", NULL, FLAG, &(s)->wait, "After submitting, wait until all is done."),                 \
+      ATVI_ROW("status", NULL, FLAG, &(s)->status,                                                           \
+               "Print what is done, running where, and failed why, from the files alone."),                  \
+      ATVI_ROW("until", "TIME", TEXT, &(s)->until,                                                           \
+               "When a worker must have ended: 17:30, 2030-01-31T17:30, @SECONDS since 1970, or 50m from "   \
+               "now. Default: the end of its Slurm job.")
+
 /* Fills arg with the options of a fit, which go into how, followed by own[], which ends with a NULL name. */
 void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]);
 
@@ -102,6 +127,10 @@ int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int a
  */
 enum { ATVI_HELP_METHODS = 4096 };
 const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
+
+/* Checks which of them go together, and fills out, which borrows from s and argv. False after an error message. */
+bool atvi_args_share(const atvi_command *command, atvi_share_args *s, int argc, char **argv,
+                     atvi_app_share *out);
 
 /* The name nearest to word in a NULL-ended list, or NULL if none is near. */
 const char *atvi_args_nearest(const char *word, const char *const *names);

@@ -112,12 +112,15 @@ int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool
   if (r->stopped) {
     atvi_show_end();
     fprintf(stderr, "atvi %s: interrupted; the same command continues %s\n", s->command->name, r->dir);
+    if (r->unfinished && atvi_signals_usr1()) atvi_app_share_requeue(s->ctx);
     return ATVI_EXIT_STOPPED;
   }
-  int code = quiet ? ATVI_EXIT_DONE : atvi_print(json ? r->json : r->text);
+  int code = quiet ? ATVI_EXIT_DONE : atvi_print(json && !r->shared ? r->json : r->text);
   if (code == ATVI_EXIT_DONE && !json) {
-    snprintf(line, sizeof line, quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
+    snprintf(line, sizeof line, quiet ? "%s\n" : r->shared ? "\nfolder: %s\n" : "\nwritten to %s\n", r->dir);
     code = atvi_print(line);
   }
+  if (r->unfinished && r->late) atvi_app_share_requeue(s->ctx);
+  if (r->shared) return code;
   return code == ATVI_EXIT_DONE && r->done == 0 ? ATVI_EXIT_FAILED : code;
 }

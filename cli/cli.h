@@ -74,7 +74,11 @@ bool atvi_show_verdict(atvi_verdict verdict);
 /* From now on SIGINT and SIGTERM ask long work to stop and return what it has; a second signal exits at once.
  */
 void atvi_signals_catch(atvi_ctx *ctx);
+/* The same for a process that a scheduler has started: SIGUSR1 too, and a second signal changes nothing. */
+void atvi_signals_worker(atvi_ctx *ctx);
 bool atvi_signals_seen(void);
+/* Whether the first of them was SIGUSR1. */
+bool atvi_signals_usr1(void);
 
 /* ---- one fit on many processes (docs/mpi.md) ---- */
 /* If mpirun or srun started several: makes the model share the work between them. Returns their number; 1: there is just this one, or they have different

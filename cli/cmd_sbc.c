@@ -47,6 +47,7 @@ typedef struct {
   atvi_app_sbc_opts sbc;
   atvi_arg_list fix, data;
   atvi_idx threads;
+  atvi_share_args share;
   bool json, strict, quiet;
 } options;
 
@@ -73,11 +74,16 @@ static int parse(options *o, int argc, char **argv) {
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
        "End with status 3 if the method is not calibrated or a fit failed."},
+      ATVI_ROWS_SHARE(&o->share),
       ATVI_ROW_NO_COMPILE(&o->sbc.model.interpret),
       ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
-  return atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.model.path);
+  int code = atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.model.path);
+  if (code >= 0) return code;
+  if (!atvi_args_share(&atvi_cmd_sbc, &o->share, argc, argv, &o->sbc.share)) return ATVI_EXIT_USAGE;
+  if (o->sbc.share.worker && !o->threads) o->threads = atvi_app_share_cores();
+  return -1;
 }
 
 static int run(int argc, char **argv) {
@@ -90,10 +96,14 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.sbc.model)) {
     atvi_app_repeat_result result;
-    atvi_signals_catch(s.ctx);
+    if (o.sbc.share.worker)
+      atvi_signals_worker(s.ctx);
+    else
+      atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_sbc(s.ctx, s.pool, &o.sbc, &result);
     code = status == ATVI_OK ? atvi_call_repeated(&s, &result, o.json, o.quiet) : atvi_call_fail(&s, status);
-    if (code == ATVI_EXIT_DONE && o.strict && (result.failed || !result.passed)) code = ATVI_EXIT_DOUBT;
+    if (code == ATVI_EXIT_DONE && o.strict && !result.shared && (result.failed || !result.passed))
+      code = ATVI_EXIT_DOUBT;
   }
   atvi_call_close(&s);
   return code;
@@ -102,14 +112,16 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_sbc = {
     .name = "sbc",
     .brief = "simulation-based calibration of a method for a model",
-    .usage = "MODEL [--replicates N] [--method METHOD] [--seed N] [--out DIR] ...",
+    .usage = "MODEL [--replicates N] [--method METHOD] [--seed N] [--out DIR] ...\n"
+             "MODEL ... --slurm OPTIONS | --submit COMMAND [--workers N]\n"
+             "MODEL ... --worker | --status",
     .operand = "MODEL",
     .about = "Draws truths from the prior, simulates data at each in the layout of the model's data file, "
              "fits them, and counts how many of 99 posterior draws of a parameter are below its truth. If "
              "the posterior is right, these ranks are uniform. The table shows whether they are for each "
              "parameter and derived quantity, the last line whether all are.\n\n"
-             "Fits run one after another, each on all threads. To continue a run that was stopped, give the "
-             "same command again.",
+             "Fits run one after another, each on all threads, or are shared by workers on many hosts "
+             "(docs/cluster.md). To continue a run that was stopped, give the same command again.",
     .after = after,
     .run = run,
 };

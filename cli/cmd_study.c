@@ -41,6 +41,7 @@ typedef struct {
   atvi_app_study_opts study;
   atvi_arg_list truth, fix, data;
   atvi_idx threads;
+  atvi_share_args share;
   bool json, strict, quiet;
 } options;
 
@@ -73,11 +74,16 @@ static int parse(options *o, int argc, char **argv) {
       ATVI_ROW_CHECKPOINT(&o->study.checkpoint_s),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
+      ATVI_ROWS_SHARE(&o->share),
       ATVI_ROW_NO_COMPILE(&o->study.model.interpret),
       ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
-  return atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.model.path);
+  int code = atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.model.path);
+  if (code >= 0) return code;
+  if (!atvi_args_share(&atvi_cmd_study, &o->share, argc, argv, &o->study.share)) return ATVI_EXIT_USAGE;
+  if (o->study.share.worker && !o->threads) o->threads = atvi_app_share_cores();
+  return -1;
 }
 
 static int run(int argc, char **argv) {
@@ -92,10 +98,13 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.study.model)) {
     atvi_app_repeat_result result;
-    atvi_signals_catch(s.ctx);
+    if (o.study.share.worker)
+      atvi_signals_worker(s.ctx);
+    else
+      atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_study(s.ctx, s.pool, &o.study, &result);
     code = status == ATVI_OK ? atvi_call_repeated(&s, &result, o.json, o.quiet) : atvi_call_fail(&s, status);
-    if (code == ATVI_EXIT_DONE && o.strict && result.failed) code = ATVI_EXIT_DOUBT;
+    if (code == ATVI_EXIT_DONE && o.strict && !result.shared && result.failed) code = ATVI_EXIT_DOUBT;
   }
   atvi_call_close(&s);
   return code;
@@ -105,14 +114,16 @@ const atvi_command atvi_cmd_study = {
     .name = "study",
     .brief = "simulate at a known truth, fit and score, many times",
     .usage = "MODEL --truth TRUTH [--replicates N] [--methods LIST] [--seed N]\n"
-             "         [--out DIR] [--data-dir DIR [--pattern NAME]] ...",
+             "         [--out DIR] [--data-dir DIR [--pattern NAME]] ...\n"
+             "MODEL ... --slurm OPTIONS | --submit COMMAND [--workers N]\n"
+             "MODEL ... --worker | --status",
     .operand = "MODEL",
     .about = "Simulates data sets at a known truth, in the layout of the model's data file, fits each with "
              "every method and reports how often intervals contain the truth, how far modes are from it, how "
              "well the data are predicted, and the cost. A fit that fails is recorded with its reason, "
              "reported and counted.\n\n"
-             "Fits run one after another, each on all threads. To continue a study that was stopped, give "
-             "the same command again.",
+             "Fits run one after another, each on all threads, or are shared by workers on many hosts "
+             "(docs/cluster.md). To continue a study that was stopped, give the same command again.",
     .after = after,
     .run = run,
 };

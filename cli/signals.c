@@ -4,21 +4,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t seen;
+static volatile sig_atomic_t seen, patient;
 
 /* Only calls that are safe in a signal handler. */
 static void on_signal(int number) {
   static const char line[] = "\natvi: stopping; results so far will be written (again: exit at once)\n";
-  (void)number;
+  if (seen && patient) return;
   if (seen) _exit(ATVI_EXIT_STOPPED);
-  seen = 1;
+  seen = number;
   ssize_t ignored = write(STDERR_FILENO, line, sizeof line - 1);
   (void)ignored;
 }
 
 static bool asked(void *user) {
   (void)user;
-  return seen;
+  return seen != 0;
 }
 
 void atvi_signals_catch(atvi_ctx *ctx) {
@@ -32,4 +32,13 @@ void atvi_signals_catch(atvi_ctx *ctx) {
   atvi_ctx_set_stop(ctx, asked, NULL);
 }
 
-bool atvi_signals_seen(void) { return seen; }
+void atvi_signals_worker(atvi_ctx *ctx) {
+  atvi_signals_catch(ctx);
+  patient = 1;
+  struct sigaction action;
+  sigaction(SIGTERM, NULL, &action);
+  sigaction(SIGUSR1, &action, NULL);
+}
+
+bool atvi_signals_seen(void) { return seen != 0; }
+bool atvi_signals_usr1(void) { return seen == SIGUSR1; }

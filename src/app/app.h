@@ -253,6 +253,31 @@ ATVI_CHECKED atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool,
                                                  const atvi_app_models_opts *opts,
                                                  atvi_app_compare_result *result);
 
+/* ---- work that several processes share: atvi run, study and sbc ---- */
+
+typedef struct {
+  /* Be one of them; report on them. */
+  bool worker, status;
+  /* When a worker must end, in seconds since 1970; 0: not known. */
+  double until_s;
+  /* Workers to submit. */
+  atvi_idx workers;
+  /* Options of sbatch; or a command with {n} and {script}. NULL: not given. */
+  const char *slurm, *submit;
+  /* Wait until those that were submitted have ended. */
+  bool wait;
+  /* [n_argv] the command line of such a worker, without the name of the program. */
+  atvi_idx n_argv;
+  const char *const *argv;
+} atvi_app_share;
+
+/* Asks Slurm to start this job again, if it is one; it is ended at once then. False: it is not, or cannot be. */
+bool atvi_app_share_requeue(atvi_ctx *ctx);
+/* Seconds since 1970 of "17:30", "2030-01-31T17:30", "@1893456000" or, from now, "50m". False: not understood. */
+bool atvi_app_share_until(const char *text, double *out);
+/* Cores that Slurm has given to this task; 0: it is none. */
+int atvi_app_share_cores(void);
+
 typedef struct {
   atvi_app_model model;
   atvi_idx n_truth;
@@ -270,6 +295,7 @@ typedef struct {
   const char *pattern;
   /* --checkpoint, as in atvi fit. */
   double checkpoint_s;
+  atvi_app_share share;
 } atvi_app_study_opts;
 
 typedef struct {
@@ -283,6 +309,10 @@ typedef struct {
   atvi_idx done, failed;
   /* For sbc: the overall verdict; also false if there are too few replicates to tell. */
   bool passed;
+  /* The text is about workers, and there are no results yet. */
+  bool shared;
+  /* As in atvi_app_run_result. */
+  bool unfinished, late;
 } atvi_app_repeat_result;
 
 /* atvi study. A folder with records is continued. EINVAL: its settings differ; EEXIST: another process is
@@ -301,6 +331,7 @@ typedef struct {
   double scale_sd;
   /* --checkpoint, as in atvi fit. */
   double checkpoint_s;
+  atvi_app_share share;
 } atvi_app_sbc_opts;
 
 /* atvi sbc. Likewise. */
@@ -371,6 +402,7 @@ typedef struct {
   /* -1: as the model says. */
   int retries;
   bool retry_failed, keep_failed;
+  atvi_app_share share;
 } atvi_app_run_opts;
 
 typedef struct {
@@ -383,6 +415,10 @@ typedef struct {
   bool stopped;
   /* why the first of the failed ones did; NULL: none did */
   const char *reason;
+  /* A worker did some runs, and had to end before all were done. */
+  bool unfinished;
+  /* A worker ended because its time was over. */
+  bool late;
 } atvi_app_run_result;
 
 /* atvi run. Errors: those of atvi_sim_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA

@@ -3,8 +3,10 @@
  * so that a run that is killed loses at most the fit in progress. */
 #include "app/common.h"
 #include "app/replicate.h"
+#include "app/share.h"
 #include "io/file.h"
 #include "sim/record.h"
+#include "sim/shards.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- settings ---- */
@@ -77,10 +80,13 @@ static atvi_status compare(const atvi_record *rec, const char *path, const json_
   return status;
 }
 
-static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings) {
+static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings, bool shared) {
   const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
   if (!path) return ATVI_ENOMEM;
-  if (access(path, F_OK) == 0) ATVI_TRY(compare(rec, path, settings));
+  if (access(path, F_OK) == 0) {
+    ATVI_TRY(compare(rec, path, settings));
+    if (shared) return ATVI_OK;
+  }
   char *text = json_dumps(settings, JSON_INDENT(2));
   if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "settings: out of memory");
   atvi_status status = atvi_io_file_save(rec->ctx, path, text, strlen(text));
@@ -120,24 +126,123 @@ static atvi_status check_header(const atvi_record *rec, const char *header) {
                    rec->path);
 }
 
-static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
-  ATVI_TRY(atvi_io_journal_open(rec->ctx, rec->path, NULL, &rec->lines));
-  ATVI_TRY(settle(rec, command, settings));
-  if (rec->lines.size == 0) return atvi_app_record_add(rec, header);
-  ATVI_TRY(check_header(rec, header));
+/* ---- lines of workers ---- */
+
+atvi_status atvi_app_record_shard(atvi_record *rec, const char *worker) {
+  const char *path = atvi_sim_shards_path(rec->pool, rec->path, worker);
+  if (!path) return atvi_pool_failed(rec->pool) ? ATVI_ENOMEM : ATVI_EIO;
+  ATVI_TRY(atvi_io_journal_open(rec->ctx, path, NULL, &rec->lines));
+  return atvi_app_record_add(rec, rec->header);
+}
+
+/* "7,atvi," of a line: its fit. 0: not a whole line. */
+static size_t key_of(const char *line) {
+  const char *method = strchr(line, ','), *end = method ? strchr(method + 1, ',') : NULL;
+  return end && line[0] >= '0' && line[0] <= '9' ? (size_t)(end - line) + 1 : 0;
+}
+
+/* Lines that are in the record, or are to be added to it. */
+typedef struct {
+  atvi_idx n, cap;
+  const char **of;
+} lines;
+
+/* The lines of a shard whose fits are not there yet: good ones, or failed ones. */
+static atvi_status take_lines(atvi_record *rec, const char *path, bool ok, lines *all) {
+  char *text, *next;
+  size_t bytes;
+  ATVI_TRY(atvi_io_file_read(rec->pool, path, &text, &bytes));
+  size_t first = strcspn(text, "\n");
+  if (text[first] && (first != strlen(rec->header) || memcmp(text, rec->header, first) != 0))
+    return ATVI_FAIL(
+        rec->ctx, ATVI_EDATA,
+        "%s:1:1: error: these are not the columns that this version of atvi writes for this model", path);
+  for (char *line = text; (next = strchr(line, '\n')); line = next + 1) {
+    size_t key = key_of(line);
+    bool known = key == 0 || (strncmp(line + key, "ok,", 3) == 0) != ok;
+    for (atvi_idx i = 0; i < all->n && !known; i++) known = strncmp(all->of[i], line, key) == 0;
+    if (known) continue;
+    if (!ATVI_PUSH(rec->pool, all->of, all->n, all->cap)) return ATVI_ENOMEM;
+    all->of[all->n++] = line;
+  }
+  return ATVI_OK;
+}
+
+static int by_replicate(const void *a, const void *b) {
+  const char *x = *(char *const *)a, *y = *(char *const *)b;
+  long r = strtol(x, NULL, 10), s = strtol(y, NULL, 10);
+  return r != s ? (r > s) - (r < s) : strcmp(x, y);
+}
+
+/* What workers have recorded, by replicate, as if one process had done it. If this is killed, it is done again: nothing is
+ * added twice, and shards go last. */
+static atvi_status take_shards(atvi_record *rec) {
+  const char *const *list;
+  lines all = {0};
+  atvi_idx n_list;
+  ATVI_TRY(atvi_sim_shards_list(rec->pool, rec->path, &n_list, &list));
+  if (n_list == 1) return ATVI_OK;
+  for (atvi_idx r = 0; rec->done && r < rec->done->n_row; r++) {
+    if (!ATVI_PUSH(rec->pool, all.of, all.n, all.cap)) return ATVI_ENOMEM;
+    all.of[all.n] =
+        atvi_pool_printf(rec->pool, "%.0f,%s,", atvi_app_record_number(rec->done, r, "", "replicate"),
+                         atvi_app_record_text(rec->done, r, "method"));
+    if (!all.of[all.n++]) return ATVI_ENOMEM;
+  }
+  atvi_idx had = all.n;
+  for (int ok = 1; ok >= 0; ok--)
+    for (atvi_idx i = 1; i < n_list; i++) ATVI_TRY(take_lines(rec, list[i], ok, &all));
+  if (all.n > had) qsort(all.of + had, (size_t)(all.n - had), sizeof *all.of, by_replicate);
+  for (atvi_idx i = had; i < all.n; i++)
+    ATVI_TRY(atvi_io_journal_put(&rec->lines, all.of[i], strcspn(all.of[i], "\n") + 1));
+  ATVI_TRY(atvi_io_journal_sync(&rec->lines));
+  for (atvi_idx i = 1; i < n_list; i++) unlink(list[i]);
+  const char *shards = atvi_pool_printf(rec->pool, "%s/shards", rec->dir);
+  if (shards) rmdir(shards);
   return atvi_app_record_read(rec, &rec->done);
 }
 
+static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
+  ATVI_TRY(atvi_io_journal_open(rec->ctx, rec->path, NULL, &rec->lines));
+  ATVI_TRY(settle(rec, command, settings, false));
+  ATVI_TRY(atvi_app_share_alone(rec->ctx, rec->dir));
+  if (rec->lines.size == 0) ATVI_TRY(atvi_app_record_add(rec, header));
+  ATVI_TRY(check_header(rec, header));
+  ATVI_TRY(atvi_app_record_read(rec, &rec->done));
+  return take_shards(rec);
+}
+
+/* Others may be making the folder at the same moment. */
+static atvi_status begin_shared(atvi_record *rec, const char *command, const json_t *settings) {
+  enum { TRIES = 50 };
+  atvi_status status = ATVI_OK;
+  for (int k = 0; k < TRIES; k++) {
+    if ((status = check_folder(rec, command)) != ATVI_EEXIST) break;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  }
+  if (status == ATVI_OK) status = atvi_io_dir_make(rec->ctx, rec->dir, false);
+  if (status == ATVI_OK && atvi_io_journal_used(rec->path))
+    status = ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is using %s; workers cannot join it", rec->path);
+  return status == ATVI_OK ? settle(rec, command, settings, true) : status;
+}
+
 atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
-                                 const char *command, atvi_json *settings, const char *header,
+                                 const char *command, atvi_json *settings, const char *header, bool shared,
                                  atvi_record *out) {
   const char *stem = atvi_io_path_stem(pool, model->path);
   json_t *now = atvi_io_json_whole(settings);
   *out = (atvi_record){.ctx = atvi_pool_ctx(pool), .pool = pool, .dir = dir, .lines = {.fd = -1}};
   if (!dir && stem) out->dir = atvi_pool_printf(pool, "%s-%s", stem, command);
   out->path = out->dir ? atvi_pool_printf(pool, "%s/replicates.csv", out->dir) : NULL;
-  atvi_status status = out->path && now ? check_folder(out, command)
-                                        : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "settings: out of memory");
+  out->header = atvi_pool_strndup(pool, header, strlen(header));
+  atvi_status status =
+      out->path && out->header && now ? ATVI_OK : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "settings: out of memory");
+  if (status == ATVI_OK && shared) {
+    status = begin_shared(out, command, now);
+    json_decref(now);
+    return status;
+  }
+  if (status == ATVI_OK) status = check_folder(out, command);
   if (status == ATVI_OK) status = atvi_io_dir_make(out->ctx, out->dir, false);
   if (status == ATVI_OK) status = begin(out, command, now, header);
   if (status != ATVI_OK) atvi_app_record_close(out);
@@ -355,7 +460,11 @@ static void add_files(const files *f, const char *runs) {
   }
   if (!f->lang->simulator.given) return;
   const char *folder = runs ? runs : atvi_sim_folder(f->pool, f->lang->path);
-  if (folder) add_file(f, ATVI_SIM_RECORD, atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD));
+  const char *path = folder ? atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD) : NULL;
+  const char *const *list;
+  atvi_idx n;
+  if (!path || atvi_sim_shards_list(f->pool, path, &n, &list) != ATVI_OK) return;
+  for (atvi_idx i = 0; i < n; i++) add_file(f, ATVI_SIM_RECORD, list[i]);
 }
 
 void atvi_app_record_inputs(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model) {

@@ -2,6 +2,7 @@
 #include "app/replicate.h"
 #include "app/emulators.h"
 #include "app/resume.h"
+#include "app/share.h"
 #include "io/file.h"
 #include <inttypes.h>
 #include <math.h>
@@ -132,7 +133,7 @@ typedef struct {
 
 static bool stop_asked(void *user) {
   const progress *p = user;
-  return atvi_stop_asked(p->x->ctx);
+  return atvi_stop_asked(p->x->ctx) || (p->x->until_s > 0 && atvi_app_share_now_s() > p->x->until_s);
 }
 
 static void on_progress(void *user, const atvi_progress *p) {
@@ -150,9 +151,12 @@ static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_
   const char *about =
       atvi_pool_printf(out->pool, "%s, replicate %td, method %s, seed %" PRIu64 ", data %016" PRIx64,
                        where->program, at->replicate, at->method, at->seed, at->hash);
-  if (!about) return ATVI_ENOMEM;
-  ATVI_TRY(
-      atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, where->x->checkpoint_s, about, &memo));
+  /* Workers have several fits under way at once; who takes one over from another goes on with it. */
+  bool shared = atvi_app_repeat_is_shared(where->x->share);
+  const char *item = shared ? atvi_pool_printf(out->pool, "-%td-%s", at->replicate, at->method) : "";
+  if (!about || !item) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, item, where->x->checkpoint_s, about,
+                                &memo));
   atvi_model_evaluator_set_memo(out->l.ev, memo);
   atvi_status status = atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws);
   atvi_model_evaluator_set_memo(out->l.ev, NULL);
@@ -235,13 +239,24 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
 
 /* ---- the loop ---- */
 
-static atvi_status fit_one(const atvi_repeat *x, const char *program, atvi_pool *pool,
-                           atvi_replicate_place *at, atvi_idx before, bool *stopped) {
+atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at) {
+  atvi_app_model model = *x->model;
+  const char *line, *why = atvi_pool_printf(pool, "%s", atvi_errmsg(x->ctx));
+  if (!why) return ATVI_ENOMEM;
+  if (x->data(x, pool, at, &model) == ATVI_OK) /* the line has its data */
+    (void)ATVI_FAIL(x->ctx, ATVI_ECALL, "%s", why);
+  ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
+  return atvi_app_record_add(x->rec, line);
+}
+
+atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
+                                atvi_idx before, bool *stopped) {
   atvi_fit_plan plan;
   atvi_replicate one = {0};
   atvi_app_model model = *x->model;
-  const char *line;
+  const char *line, *program = atvi_app_resume_program(pool);
   progress where = {x, at, (double)before, (double)(x->replicates * x->n_method), program};
+  if (!program) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
   atvi_status status = x->data(x, pool, at, &model);
   if (goes_on(status)) {
@@ -268,8 +283,6 @@ static atvi_status fit_one(const atvi_repeat *x, const char *program, atvi_pool 
 }
 
 atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
-  const char *program = atvi_app_resume_program(x->rec->pool);
-  if (!program) return ATVI_ENOMEM;
   if (x->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
   for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
@@ -279,7 +292,7 @@ atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
     *stopped = atvi_stop_asked(x->ctx);
     if (*stopped) return ATVI_OK;
     ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-    atvi_status status = fit_one(x, program, pool, &at, i, stopped);
+    atvi_status status = atvi_app_repeat_fit(x, pool, &at, i, stopped);
     atvi_pool_free(pool);
     if (status != ATVI_OK || *stopped) return status;
   }

@@ -18,15 +18,20 @@ typedef struct {
   atvi_journal lines;
   /* What is recorded; NULL: nothing. */
   atvi_csv *done;
+  /* First line of the file. */
+  const char *header;
 } atvi_record;
 
 /* Opens the folder dir (NULL: <name of the model>-<command>), which is made if necessary, and locks it until
  * it is closed. Settings must be those of the folder, except version, replicates and methods, which may
- * change; the writer is used up. An incomplete last line is cut off. Errors: EINVAL (other settings; says
- * which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
+ * change; the writer is used up. An incomplete last line is cut off, and lines of workers, none of which may be alive,
+ * are added. shared: for workers, and those who ask about them: nothing is locked, and only the settings are looked at.
+ * Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
                                               const char *command, atvi_json *settings, const char *header,
-                                              atvi_record *out);
+                                              bool shared, atvi_record *out);
+/* The file of a worker, to which lines are then added. */
+ATVI_CHECKED atvi_status atvi_app_record_shard(atvi_record *rec, const char *worker);
 /* Whether replicate r (from 1) with that method is recorded. */
 bool atvi_app_record_has(const atvi_record *rec, atvi_idx r, const char *method);
 /* Appends a line (without its end) and waits until it is on the disk. Errors: EIO, ENOMEM. */
@@ -129,6 +134,9 @@ struct atvi_repeat {
   double begun_s;
   /* Most seconds between two checkpoints of a fit; 0: the default. */
   double checkpoint_s;
+  const atvi_app_share *share;
+  /* When the fits must end, in seconds since 1970; 0: not known. */
+  double until_s;
   void *self;
   /* Gives model the data of at->replicate, and at their hash. */
   atvi_status (*data)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);
@@ -148,6 +156,17 @@ void atvi_app_repeat_header(atvi_text *out, const char *keys);
  * of one fit is recorded, and the next one starts. Errors: those of fits that are not of that kind; EIO,
  * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped);
+
+/* The loop of a worker, the state of all, or handing workers to a scheduler, as x->share says. Errors: as above. */
+ATVI_CHECKED atvi_status atvi_app_repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *out);
+/* For it: one fit, and its line. */
+ATVI_CHECKED atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
+                                             atvi_idx before, bool *stopped);
+/* The line of a fit that failed because of the last failure of x->ctx. */
+ATVI_CHECKED atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool,
+                                              atvi_replicate_place *at);
+/* Whether work is shared in any of these ways. */
+bool atvi_app_repeat_is_shared(const atvi_app_share *o);
 
 /* Whether simulated data can replace those of the model. Errors: EMODEL (one of several data sets has no
  * name). */

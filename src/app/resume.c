@@ -254,9 +254,9 @@ atvi_status atvi_app_resume_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app
   return atvi_io_memo_start(*memo, about, fresh || why, true);
 }
 
-atvi_status atvi_app_resume_item(atvi_ctx *ctx, atvi_pool *pool, const char *dir, double every_s,
-                                 const char *about, atvi_memo **memo) {
-  const char *path = atvi_pool_printf(pool, "%s/" ATVI_APP_CHECKPOINT, dir);
+atvi_status atvi_app_resume_item(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *item,
+                                 double every_s, const char *about, atvi_memo **memo) {
+  const char *path = atvi_pool_printf(pool, "%s/" ATVI_APP_CHECKPOINT "%s", dir, item);
   *memo = NULL;
   if (!path) return ATVI_ENOMEM;
   if (!(every_s > 0)) every_s = EVERY_S;

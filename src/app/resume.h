@@ -24,9 +24,10 @@ ATVI_CHECKED atvi_status atvi_app_resume_begin(atvi_ctx *ctx, atvi_pool *pool, c
 
 /* Version and fingerprint of the program: another one may give other draws. Memory from pool; NULL: none. */
 const char *atvi_app_resume_program(atvi_pool *pool);
-/* The memo of one fit of a repeated run, in DIR; what another fit left there is dropped. about: the program, and which fit it is. every_s as
+/* The memo of one fit of a repeated run, in DIR; item: end of its name. What another fit left there is dropped. about: the program, and which fit it is. every_s as
  * checkpoint_s. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_resume_item(atvi_ctx *ctx, atvi_pool *pool, const char *dir, double every_s,
-                                              const char *about, atvi_memo **memo);
+ATVI_CHECKED atvi_status atvi_app_resume_item(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
+                                              const char *item, double every_s, const char *about,
+                                              atvi_memo **memo);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/program.h"
+#include "app/run.h"
 #include "io/csv.h"
 #include "io/text.h"
 #include "io/file.h"
@@ -12,16 +12,7 @@
 
 enum { SHOWN_MAX = 12 }; /* failed runs that the summary names */
 
-typedef struct {
-  atvi_ctx *ctx;
-  atvi_pool *pool;
-  const atvi_app_run_opts *o;
-  const atvi_lang *lang;
-  const char *dir;
-  const char **name; /* [d] */
-  atvi_idx d;
-  atvi_program_points points;
-} job;
+typedef atvi_run_job job;
 
 /* Absolute path of the model's folder. */
 static const char *model_folder(atvi_pool *pool, const char *path) {
@@ -83,15 +74,6 @@ static char *last_words(atvi_pool *pool, const char *log) {
   return text;
 }
 
-/* A reason, cut off if it is long. */
-static const char *first_words(atvi_pool *pool, const char *reason) {
-  enum { MOST = 160 };
-  const char *r = reason && reason[0] ? reason : "?";
-  char *text = atvi_pool_printf(pool, "%.*s%s", MOST, r, strlen(r) > MOST ? " ..." : "");
-  if (text) atvi_io_excerpt_clean(text);
-  return text ? text : "?";
-}
-
 /* The most common reason, if more runs failed than the summary names. */
 static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
   const char *best = NULL;
@@ -106,7 +88,8 @@ static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, 
     }
     if (n > most) most = n, best = k->reason;
   }
-  if (best) atvi_io_text_add(t, "most often (%td of %td): %s\n", most, failed, first_words(j->pool, best));
+  if (best)
+    atvi_io_text_add(t, "most often (%td of %td): %s\n", most, failed, atvi_app_share_words(j->pool, best));
 }
 
 static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
@@ -116,7 +99,8 @@ static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, a
     const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
     if (!k || k->ok) continue;
     char *words = last_words(j->pool, k->log);
-    atvi_io_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, first_words(j->pool, k->reason));
+    atvi_io_text_add(t, "  run %lld: %s\n    at ", (long long)k->id,
+                     atvi_app_share_words(j->pool, k->reason));
     add_point(t, j, k->x);
     atvi_io_text_add(t, words ? "\n    log: %s\n" : "\n", words);
     shown++;
@@ -153,7 +137,7 @@ static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_
   if (result->failed) add_failures(&t, j, r, result->failed);
   for (atvi_idx i = 0; result->failed && !result->reason && i < n; i++) {
     const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
-    if (k && !k->ok) result->reason = first_words(j->pool, k->reason);
+    if (k && !k->ok) result->reason = atvi_app_share_words(j->pool, k->reason);
   }
   return atvi_io_text_get(&t, &result->text);
 }
@@ -171,26 +155,90 @@ static atvi_status given_up(const job *j, atvi_status status, const atvi_sim_rep
 
 /* ---- running ---- */
 
-static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *result) {
+atvi_sim_batch atvi_app_run_batch(const atvi_run_job *j) {
   const atvi_lang_simulator *s = &j->lang->simulator;
+  return (atvi_sim_batch){.dir = j->dir,
+                          .n = j->points.n,
+                          .id = j->points.id,
+                          .x = j->points.x,
+                          .limit_s = j->o->limit_s > 0 ? j->o->limit_s : s->limit_s,
+                          .jobs = j->o->jobs > 0 ? j->o->jobs : s->jobs,
+                          .retries = j->o->retries >= 0 ? j->o->retries : s->retries,
+                          .retry_failed = j->o->retry_failed,
+                          .keep_failed = j->o->keep_failed};
+}
+
+static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *result) {
   const char *path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_RECORD);
   atvi_sim_record *record;
   atvi_sim_report rep;
   if (!path) return ATVI_ENOMEM;
-  const atvi_sim_batch batch = {.dir = j->dir,
-                                .n = j->points.n,
-                                .id = j->points.id,
-                                .x = j->points.x,
-                                .limit_s = j->o->limit_s > 0 ? j->o->limit_s : s->limit_s,
-                                .jobs = j->o->jobs > 0 ? j->o->jobs : s->jobs,
-                                .retries = j->o->retries >= 0 ? j->o->retries : s->retries,
-                                .retry_failed = j->o->retry_failed,
-                                .keep_failed = j->o->keep_failed};
+  const atvi_sim_batch batch = atvi_app_run_batch(j);
   ATVI_TRY(atvi_sim_record_open(j->ctx, path, atvi_sim_simulator_shape(sim), &record));
-  atvi_status status = atvi_sim_simulator_run(sim, record, &batch, &rep);
-  status = status == ATVI_OK ? summarise(j, record, &rep, result) : given_up(j, status, &rep);
+  atvi_status status = atvi_app_share_alone(j->ctx, j->dir);
+  if (status == ATVI_OK) {
+    status = atvi_sim_simulator_run(sim, record, &batch, &rep);
+    status = status == ATVI_OK ? summarise(j, record, &rep, result) : given_up(j, status, &rep);
+  }
   atvi_sim_record_free(record);
   return status;
+}
+
+/* ---- workers ---- */
+
+static atvi_status look(void *self, atvi_pool *pool, atvi_share_items *out) {
+  const job *j = self;
+  atvi_idx n = j->points.n;
+  atvi_sim_index ix = {.pool = pool, .dir = j->dir};
+  ATVI_TRY(atvi_sim_index_read(&ix));
+  unsigned char *state = atvi_pool_take(pool, (size_t)n, sizeof *state);
+  const char **reason = atvi_pool_take(pool, (size_t)n, sizeof *reason),
+             **part = atvi_pool_take(pool, (size_t)ix.n_part, sizeof *part);
+  atvi_idx *done = atvi_pool_take(pool, (size_t)ix.n_part, sizeof *done);
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < n; i++) {
+    state[i] = (unsigned char)atvi_sim_index_state(&ix, j->points.id[i]);
+    if (state[i] == ATVI_SIM_FAILED) reason[i] = ix.mark[j->points.id[i]].reason;
+  }
+  for (atvi_idx p = 0; p < ix.n_part; p++)
+    part[p] = ix.part[p].name, done[p] = ix.part[p].ok + ix.part[p].failed;
+  *out = (atvi_share_items){.n = n,
+                            .id = j->points.id,
+                            .state = state,
+                            .reason = reason,
+                            .seconds = ix.seconds,
+                            .n_timed = ix.n_timed,
+                            .n_part = ix.n_part,
+                            .part = part,
+                            .part_done = done};
+  return ATVI_OK;
+}
+
+static atvi_status run_shared(job *j, atvi_app_run_result *result) {
+  const char *stem = atvi_io_path_stem(j->pool, j->o->path);
+  const atvi_share s = {.ctx = j->ctx,
+                        .pool = j->pool,
+                        .o = &j->o->share,
+                        .dir = j->dir,
+                        .claims = j->dir,
+                        .job = stem ? atvi_pool_printf(j->pool, "atvi-%s", stem) : NULL,
+                        .command = atvi_pool_printf(j->pool, "atvi run %s", j->o->path),
+                        .item = "run",
+                        .self = j,
+                        .look = look};
+  atvi_share_counts c = {0};
+  if (!s.job || !s.command) return ATVI_ENOMEM;
+  if (j->o->retry_failed) {
+    atvi_sim_index ix = {.pool = j->pool, .dir = j->dir};
+    ATVI_TRY(atvi_app_share_alone(j->ctx, j->dir));
+    ATVI_TRY(atvi_sim_index_read(&ix));
+    ATVI_TRY(atvi_sim_index_forgive(&ix, j->points.n, j->points.id));
+  }
+  ATVI_TRY(j->o->share.status ? atvi_app_share_status(&s, &result->text, &c)
+                              : atvi_app_share_submit(&s, &result->text, &c));
+  result->good = c.good, result->failed = c.failed, result->left = c.open;
+  result->stopped = j->o->share.wait && atvi_stop_asked(j->ctx);
+  return ATVI_OK;
 }
 
 static atvi_status begin(job *j, atvi_app_run_result *result) {
@@ -204,8 +252,12 @@ static atvi_status begin(job *j, atvi_app_run_result *result) {
   if (j->points.n == 0)
     return ATVI_FAIL(j->ctx, ATVI_EINVAL, "there is no design in %s; make one first: atvi design %s -n %td",
                      j->dir, j->o->path, 20 * j->d > 50 ? 20 * j->d : 50);
+  const atvi_app_share *share = &j->o->share;
+  if (share->status) return run_shared(j, result);
   ATVI_TRY(make_simulator(j, &sim));
-  atvi_status status = run_points(j, sim, result);
+  atvi_status status = share->worker                   ? atvi_app_run_worker(j, sim, result)
+                       : share->slurm || share->submit ? run_shared(j, result)
+                                                       : run_points(j, sim, result);
   atvi_sim_free(sim);
   return status;
 }

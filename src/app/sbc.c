@@ -71,7 +71,8 @@ static atvi_status open_record(sbc *x) {
   atvi_app_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
   atvi_io_json_put(&w, "method", json_string(x->opts->method));
   atvi_io_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
-  return atvi_app_record_open(x->pool, &x->opts->model, x->opts->out, "sbc", &w, header, &x->rec);
+  return atvi_app_record_open(x->pool, &x->opts->model, x->opts->out, "sbc", &w, header,
+                              atvi_app_repeat_is_shared(&x->opts->share), &x->rec);
 }
 
 /* ---- one replicate ---- */
@@ -123,24 +124,26 @@ static atvi_status add_ranks(const atvi_repeat *all, const atvi_replicate_place 
   return ATVI_OK;
 }
 
-static atvi_status run_all(sbc *x, bool *stopped) {
-  return atvi_app_repeat_run(&(atvi_repeat){.ctx = x->ctx,
-                                            .command = "sbc",
-                                            .option = "--method",
-                                            .l = x->l,
-                                            .model = &x->opts->model,
-                                            .rec = &x->rec,
-                                            .seed = x->opts->seed,
-                                            .replicates = x->opts->replicates,
-                                            .n_method = 1,
-                                            .method = &x->opts->method,
-                                            .keys = FIT,
-                                            .begun_s = x->begun_s,
-                                            .checkpoint_s = x->opts->checkpoint_s,
-                                            .self = x,
-                                            .data = get_data,
-                                            .cells = add_ranks},
-                             stopped);
+static atvi_status run_all(sbc *x, atvi_app_repeat_result *out) {
+  const atvi_repeat all = {.ctx = x->ctx,
+                           .command = "sbc",
+                           .option = "--method",
+                           .l = x->l,
+                           .model = &x->opts->model,
+                           .rec = &x->rec,
+                           .seed = x->opts->seed,
+                           .replicates = x->opts->replicates,
+                           .n_method = 1,
+                           .method = &x->opts->method,
+                           .keys = FIT,
+                           .begun_s = x->begun_s,
+                           .checkpoint_s = x->opts->checkpoint_s,
+                           .self = x,
+                           .data = get_data,
+                           .share = &x->opts->share,
+                           .cells = add_ranks};
+  return atvi_app_repeat_is_shared(all.share) ? atvi_app_repeat_shared(&all, out)
+                                              : atvi_app_repeat_run(&all, &out->stopped);
 }
 
 /* ---- the whole ---- */
@@ -172,8 +175,8 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
   if (status == ATVI_OK) status = open_record(&x);
   if (status == ATVI_OK) {
     result->dir = x.rec.dir;
-    status = run_all(&x, &result->stopped);
-    if (status == ATVI_OK) status = report(&x, result);
+    status = run_all(&x, result);
+    if (status == ATVI_OK && !result->shared) status = report(&x, result);
     atvi_app_record_close(&x.rec);
   }
   atvi_app_unload(&l);

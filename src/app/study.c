@@ -79,7 +79,8 @@ static atvi_status open_record(study *x) {
   atvi_io_json_put(&w, "methods", json_string(o->methods));
   atvi_io_json_put(&w, "data-dir", atvi_app_bytes_json(x->pool, o->data_dir));
   atvi_io_json_put(&w, "pattern", atvi_app_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
-  return atvi_app_record_open(x->pool, &o->model, o->out, "study", &w, header, &x->rec);
+  return atvi_app_record_open(x->pool, &o->model, o->out, "study", &w, header,
+                              atvi_app_repeat_is_shared(&o->share), &x->rec);
 }
 
 /* ---- data ---- */
@@ -249,28 +250,30 @@ static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place
 
 /* ---- the whole ---- */
 
-static atvi_status run_all(study *x, bool *stopped) {
+static atvi_status run_all(study *x, atvi_app_repeat_result *out) {
   const char **method = atvi_pool_take(x->pool, (size_t)x->s.n_method + 1, sizeof *method);
   if (!method) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < x->s.n_method; k++) method[k] = x->s.method[k].name;
-  return atvi_app_repeat_run(&(atvi_repeat){.ctx = x->ctx,
-                                            .command = "study",
-                                            .option = "--methods",
-                                            .l = x->l,
-                                            .model = &x->opts->model,
-                                            .rec = &x->rec,
-                                            .seed = x->opts->seed,
-                                            .replicates = x->opts->replicates,
-                                            .n_method = x->s.n_method,
-                                            .method = method,
-                                            .named = true,
-                                            .keys = ATVI_STUDY_FIT,
-                                            .begun_s = x->begun_s,
-                                            .checkpoint_s = x->opts->checkpoint_s,
-                                            .self = x,
-                                            .data = get_data,
-                                            .cells = add_scores},
-                             stopped);
+  const atvi_repeat all = {.ctx = x->ctx,
+                           .command = "study",
+                           .option = "--methods",
+                           .l = x->l,
+                           .model = &x->opts->model,
+                           .rec = &x->rec,
+                           .seed = x->opts->seed,
+                           .replicates = x->opts->replicates,
+                           .n_method = x->s.n_method,
+                           .method = method,
+                           .named = true,
+                           .keys = ATVI_STUDY_FIT,
+                           .begun_s = x->begun_s,
+                           .checkpoint_s = x->opts->checkpoint_s,
+                           .self = x,
+                           .data = get_data,
+                           .share = &x->opts->share,
+                           .cells = add_scores};
+  return atvi_app_repeat_is_shared(all.share) ? atvi_app_repeat_shared(&all, out)
+                                              : atvi_app_repeat_run(&all, &out->stopped);
 }
 
 static atvi_status report(study *x, atvi_app_repeat_result *out) {
@@ -319,8 +322,8 @@ static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   x->s.replicates = x->opts->replicates;
   out->dir = x->rec.dir;
   atvi_status status = check_same(x);
-  if (status == ATVI_OK) status = run_all(x, &out->stopped);
-  if (status == ATVI_OK) status = report(x, out);
+  if (status == ATVI_OK) status = run_all(x, out);
+  if (status == ATVI_OK && !out->shared) status = report(x, out);
   atvi_app_record_close(&x->rec);
   return status;
 }

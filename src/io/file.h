@@ -100,5 +100,7 @@ ATVI_CHECKED atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, 
 ATVI_CHECKED atvi_status atvi_io_journal_put(atvi_journal *j, const char *text, size_t n);
 ATVI_CHECKED atvi_status atvi_io_journal_sync(atvi_journal *j);
 void atvi_io_journal_close(atvi_journal *j); /* may be closed already */
+/* Whether a process has it open for writing, as far as can be seen from here. */
+bool atvi_io_journal_used(const char *path);
 
 #endif

@@ -66,7 +66,6 @@ static void break_lock(const char *lock, const char *own, const char *dead) {
 }
 
 static bool write_owner(const char *path, const char *owner) {
-  unlink(path); /* of a process that had our number */
   int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   bool ok = fd >= 0 && write(fd, owner, strlen(owner)) == (ssize_t)strlen(owner);
   if (fd >= 0 && close(fd) != 0) ok = false;
@@ -76,9 +75,11 @@ static bool write_owner(const char *path, const char *owner) {
 static atvi_status lock_by_file(atvi_journal *j, const char *own, const char *owner) {
   char other[OWNER] = "";
   for (int k = 0; k < LOCK_TRIES; k++) {
+    unlink(own); /* of a process that had our number */
     if (!write_owner(own, owner)) return atvi_io_file_cannot(j->ctx, "write", own, errno);
     int bad = link(own, j->lock) != 0 ? errno : 0;
     unlink(own);
+    if (bad == EPERM || bad == EOPNOTSUPP) bad = write_owner(j->lock, owner) ? 0 : errno; /* no hard links */
     if (!bad) return ATVI_OK;
     if (bad != EEXIST) return atvi_io_file_cannot(j->ctx, "make the lock", j->lock, bad);
     if (read_owner(j->lock, other) && !owner_died(other)) break;
@@ -194,4 +195,14 @@ void atvi_io_journal_close(atvi_journal *j) {
   j->lock[0] = 0;
   if (j->fd >= 0) close(j->fd); /* releases the lock */
   j->fd = -1;
+}
+
+bool atvi_io_journal_used(const char *path) {
+  char lock[4096 + 8], owner[OWNER];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  snprintf(lock, sizeof lock, "%.4096s.lock", path);
+  return locked || (read_owner(lock, owner) && !owner_died(owner));
 }

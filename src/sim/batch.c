@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Many runs, several at once, from one thread: slots are checked in turn, and when nothing has happened we
- * sleep a little, longer each time. Programs that take a millisecond lose a fraction of it, and programs that
- * take hours cost nothing to watch. */
+ * sleep a little, longer each time, or until a program ends. Programs that take a millisecond lose a fraction of it,
+ * and programs that take hours cost nothing to watch. */
 #include "sim/detail.h"
 #include "io/text.h"
 #include "io/file.h"
@@ -22,8 +22,10 @@ enum {
   TOLD_MAX = 10,     /* failures reported as they happen; the summary lists all */
   JOBS_MAX = 1000,
 };
-static const double GRACE_S = 2; /* between asking a program to end and killing it */
+static const double PATIENCE_S = 5; /* for a file that another host may have written */
+static const double GRACE_S = 2;    /* between asking a program to end and killing it */
 static const double SLEEP_MIN_S = 2e-4, SLEEP_MAX_S = 0.02;
+static const double SLEEP_LONG_S = 0.25; /* where the end of every program wakes us */
 static const double FREE_MIN =
     1 << 16; /* bytes; with less free space, a run may have failed because of that */
 
@@ -43,6 +45,9 @@ typedef struct {
   atvi_simulator *s;
   atvi_sim_record *record;
   const atvi_sim_batch *b;
+  const atvi_sim_source *from; /* NULL: all that the record lacks */
+  bool over;                   /* nothing more comes from there */
+  const char *work;            /* parent of the folders of runs */
   atvi_sim_report *report;
   atvi_idx *todo; /* [n_todo] items */
   atvi_idx n_todo, next;
@@ -52,7 +57,7 @@ typedef struct {
   atvi_idx n_held, cap_held;
   atvi_idx n_slot;
   atvi_sim_slot *slot;
-  struct pollfd *fd; /* [2 n_slot] */
+  struct pollfd *fd; /* [3 n_slot] */
   int missing;       /* in a row */
   atvi_idx n_alike;  /* failures, all for the reason below */
   char alike[400];   /* what is wrong with an output */
@@ -82,12 +87,12 @@ static atvi_status begin_attempt(loop *l, atvi_sim_slot *slot) {
   slot->ending_s = 0;
   slot->killed = false;
   slot->why[0] = 0;
+  slot->waiting_s = 0;
   atvi_pool_free(slot->pool);
   slot->pool = NULL;
   if (atvi_pool_new(s->quiet, &slot->pool) != ATVI_OK) return ATVI_ENOMEM;
-  slot->folder = s->spec.worker
-                     ? atvi_pool_printf(slot->pool, "%s/work/worker-%td", l->b->dir, slot->number + 1)
-                     : atvi_pool_printf(slot->pool, "%s/work/%06lld", l->b->dir, (long long)id);
+  slot->folder = s->spec.worker ? atvi_pool_printf(slot->pool, "%s/worker-%td", l->work, slot->number + 1)
+                                : atvi_pool_printf(slot->pool, "%s/%06lld", l->work, (long long)id);
   if (!slot->folder) return ATVI_ENOMEM;
   slot->busy = true;
   return s->spec.worker ? atvi_sim_worker_begin(s, slot, x) : atvi_sim_once_begin(s, slot, id, x);
@@ -201,6 +206,7 @@ static atvi_status put(loop *l, atvi_idx item, const held_run *how, const atvi_s
     l->report->ok++;
   else
     l->report->failed++;
+  if (l->from) l->from->done(l->from->self, item, run.ok, run.seconds);
   return ATVI_OK;
 }
 
@@ -222,10 +228,18 @@ static atvi_status put_held(loop *l) {
   return ATVI_OK;
 }
 
+/* Whether runs are left that were not begun. */
+static bool more(const loop *l) { return l->next < l->n_todo || (l->from && !l->over); }
+
+/* Whether any run, even an old one, was good. */
+static bool proved(const loop *l) {
+  return atvi_sim_record_count(l->record, true) > 0 || (l->from && l->from->proved(l->from->self));
+}
+
 /* Whether each of the first good runs has different times, as with a program that chooses its own steps. */
 static atvi_status check_times(loop *l, atvi_idx most) {
   atvi_idx other;
-  if (l->report->ok != most || l->next >= l->n_todo) return ATVI_OK;
+  if (l->report->ok != most || !more(l)) return ATVI_OK;
   ATVI_TRY(atvi_sim_record_settle(l->record, &other));
   if (other <= atvi_sim_record_count(l->record, true)) return ATVI_OK;
   const char *why = "";
@@ -255,8 +269,16 @@ static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
   ATVI_TRY(check_guard(l));
   slot->busy = false;
   const held_run how = {slot->item, slot->attempt, atvi_clock_s() - slot->started_s, end->why, end->log};
+  if (l->from && !l->from->keep(l->from->self, slot->item)) { /* another process does it now */
+    clear_folder(l, slot, false);
+    return ATVI_OK;
+  }
+  if (l->from && (end->missing || end->killed) && !l->from->lost(l->from->self, slot->item, end->why.text)) {
+    clear_folder(l, slot, false);
+    return ATVI_OK;
+  }
   l->missing = end->missing ? l->missing + 1 : 0;
-  if (end->missing && atvi_sim_record_count(l->record, true) == 0) {
+  if (end->missing && !l->from && !proved(l)) {
     if (!hold(l, how)) return ATVI_ENOMEM;
     clear_folder(l, slot, false);
     return l->missing >= MISSING_MAX || l->missing >= l->n_todo ? give_up(l, slot, end) : ATVI_OK;
@@ -273,9 +295,8 @@ static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
   }
   report_failure(l, &how);
   if (all_alike(l, &end->why)) most = ALIKE_FIRST;
-  bool hopeless =
-      l->missing >= most || (atvi_sim_record_count(l->record, true) == 0 && l->report->failed >= most);
-  return hopeless && l->next < l->n_todo ? give_up(l, slot, end) : ATVI_OK;
+  bool hopeless = l->missing >= most || (l->report->failed >= most && !proved(l));
+  return hopeless && more(l) ? give_up(l, slot, end) : ATVI_OK;
 }
 
 /* ---- all slots ---- */
@@ -283,6 +304,7 @@ static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
 /* Asks a program to end, and kills it if it does not. */
 static void hurry(loop *l, atvi_sim_slot *slot, double now) {
   double limit = l->b->limit_s;
+  if (slot->waiting_s > 0) return; /* it has ended */
   if (!slot->why[0] && limit > 0 && now - slot->started_s > limit)
     snprintf(slot->why, sizeof slot->why, "it took longer than its limit of %.6g s", limit);
   if (!slot->why[0]) return;
@@ -313,11 +335,27 @@ static atvi_status look(loop *l, bool *happened) {
   return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
-/* Waits until a worker answers, or for that time. */
+/* How long to sleep at most. */
+static double longest_nap(const loop *l) {
+  double most = SLEEP_LONG_S, now = atvi_clock_s(), limit = l->b->limit_s;
+  bool busy = false;
+  for (atvi_idx k = 0; k < l->n_slot; k++) {
+    const atvi_sim_slot *slot = &l->slot[k];
+    if (!slot->busy) continue;
+    busy = true;
+    if (slot->proc.end < 0 || slot->why[0] || slot->closed_s > 0) return SLEEP_MAX_S;
+    if (limit > 0) most = fmin(most, fmax(slot->started_s + limit - now, SLEEP_MIN_S));
+  }
+  return busy ? most : SLEEP_MAX_S;
+}
+
+/* Waits until a program ends or a worker answers, or for that time. */
 static void nap(loop *l, double seconds) {
   nfds_t n = 0;
   for (atvi_idx k = 0; k < l->n_slot; k++) {
     const atvi_sim_slot *slot = &l->slot[k];
+    if (slot->busy && slot->proc.end >= 0)
+      l->fd[n++] = (struct pollfd){.fd = slot->proc.end, .events = POLLIN};
     if (!slot->busy || slot->proc.out < 0 || slot->why[0] || slot->closed_s > 0) continue;
     l->fd[n++] = (struct pollfd){.fd = slot->proc.out, .events = POLLIN};
     if (slot->sent < slot->n_line) l->fd[n++] = (struct pollfd){.fd = slot->proc.in, .events = POLLOUT};
@@ -338,26 +376,35 @@ static void tell(const loop *l) {
             done, l->n_todo, failed);
 }
 
+/* Asks for items if all were begun. */
+static atvi_status refill(loop *l) {
+  if (!l->from || l->over || l->next < l->n_todo) return ATVI_OK;
+  l->next = 0;
+  return l->from->take(l->from->self, l->b->n, l->todo, &l->n_todo, &l->over);
+}
+
 static atvi_status go_round(loop *l) {
   double pause = SLEEP_MIN_S;
   for (;;) {
-    bool happened = false, busy = false;
-    if (atvi_stop_asked(l->s->ctx)) {
+    bool happened = false, busy = false, stop = atvi_stop_asked(l->s->ctx);
+    if (l->from && !stop) ATVI_TRY(l->from->tick(l->from->self, &stop));
+    if (stop) {
       l->report->stopped = true;
       return ATVI_OK;
     }
     for (atvi_idx k = 0; k < l->n_slot; k++) {
+      if (!l->slot[k].busy) ATVI_TRY(refill(l));
       if (!l->slot[k].busy && l->next < l->n_todo) {
         ATVI_TRY(begin_run(l, &l->slot[k]));
         happened = true;
       }
       busy = busy || l->slot[k].busy;
     }
-    if (!busy) return ATVI_OK;
+    if (!busy && (!l->from || l->over)) return ATVI_OK;
     ATVI_TRY(check_guard(l));
     ATVI_TRY(look(l, &happened));
-    tell(l);
-    pause = happened ? SLEEP_MIN_S : fmin(1.5 * pause, SLEEP_MAX_S);
+    if (!l->from) tell(l);
+    pause = happened ? SLEEP_MIN_S : fmin(1.5 * pause, longest_nap(l));
     if (!happened) nap(l, pause);
   }
 }
@@ -434,23 +481,28 @@ static atvi_status recount(loop *l) {
 
 static atvi_status run_all(loop *l) {
   const char *work = atvi_pool_printf(l->s->pool, "%s/work", l->b->dir);
-  if (!work) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_sim_fresh_folder(l->s, work)); /* a killed run may have left something */
+  l->work = l->from ? atvi_pool_printf(l->s->pool, "%s/work/%s", l->b->dir, l->from->name) : work;
+  if (!work || !l->work) return ATVI_ENOMEM;
+  l->s->patience_s = l->from ? PATIENCE_S : 0;
+  ATVI_TRY(atvi_sim_fresh_folder(l->s, l->work)); /* a killed run may have left something */
   if (!atvi_guard_start(&l->s->guard))
     atvi_log(l->s->ctx, ATVI_LOG_WARN,
              "there is no process to end the programs if atvi itself is killed: %s; then they go on",
              strerror(errno));
   atvi_status status = go_round(l);
+  for (atvi_idx k = 0; l->from && k < l->n_slot; k++)
+    if (l->slot[k].busy) l->from->cut(l->from->self, l->slot[k].item);
   end_all(l);
   if (status == ATVI_OK) status = atvi_sim_record_sync(l->record);
   atvi_guard_end(&l->s->guard);
-  atvi_sim_folder_remove(work);
+  atvi_sim_folder_remove(l->work);
   return status;
 }
 
 atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record, const atvi_sim_batch *batch,
                                    atvi_sim_report *report) {
   loop l = {.s = s, .record = record, .b = batch, .report = report, .begun_s = atvi_clock_s()};
+  l.from = batch->source;
   *report = (atvi_sim_report){0};
   atvi_pool *pool;
   ATVI_TRY(atvi_pool_new(s->ctx, &pool));
@@ -460,10 +512,11 @@ atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record, c
   l.todo = atvi_pool_take(pool, (size_t)batch->n + 1, sizeof *l.todo);
   l.state = atvi_pool_take(pool, (size_t)batch->n + 1, sizeof *l.state);
   l.slot = atvi_pool_take(pool, (size_t)l.n_slot, sizeof *l.slot);
-  l.fd = atvi_pool_take(pool, 2 * (size_t)l.n_slot, sizeof *l.fd);
-  atvi_status status = l.todo && l.state && l.slot && l.fd ? plan(&l) : ATVI_ENOMEM;
-  if (status == ATVI_OK && l.n_todo > 0) {
-    if (l.n_slot > l.n_todo) l.n_slot = l.n_todo;
+  l.fd = atvi_pool_take(pool, 3 * (size_t)l.n_slot, sizeof *l.fd);
+  atvi_status status = l.todo && l.state && l.slot && l.fd ? ATVI_OK : ATVI_ENOMEM;
+  if (status == ATVI_OK && !l.from) status = plan(&l);
+  if (status == ATVI_OK && (l.n_todo > 0 || l.from)) {
+    if (l.n_slot > l.n_todo && !l.from) l.n_slot = l.n_todo;
     for (atvi_idx k = 0; k < l.n_slot; k++) {
       l.slot[k].number = k;
       l.slot[k].proc = ATVI_PROC_NONE;
@@ -472,6 +525,7 @@ atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record, c
     atvi_status counted = recount(&l);
     if (status == ATVI_OK) status = counted;
   }
+  if (l.from) report->left = 0;
   report->seconds = atvi_clock_s() - l.begun_s;
   atvi_pool_free(pool);
   return status;

@@ -39,9 +39,11 @@ typedef struct {
   const atvi_guard *guard;
   /* Our ends of the pipes, not blocking; -1: none. */
   int in, out;
+  /* Becomes readable when it ends; -1: the system has no such thing. */
+  int end;
 } atvi_proc;
 
-#define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1})
+#define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1, .end = -1})
 
 /* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or
  * 126. */
@@ -150,6 +152,8 @@ struct atvi_simulator {
   atvi_sim_shape shape;
   /* While runs are in progress. */
   atvi_guard guard;
+  /* How long to wait for an output that another host may have written. */
+  double patience_s;
 };
 
 /* A slot in which runs are done, one after another. */
@@ -181,6 +185,8 @@ typedef struct {
   atvi_idx served;
   /* When it closed its standard output; 0: not. */
   double closed_s;
+  /* When it ended without an output; 0: not. */
+  double waiting_s;
 } atvi_sim_slot;
 
 /* How an attempt ended. */
@@ -189,6 +195,10 @@ typedef struct {
   bool ended;
   /* The program could not be started. */
   bool missing;
+  /* SIGKILL, not sent by us, ended it: the system was short of memory, or somebody did. */
+  bool killed;
+  /* The output it lacks has no file, or an empty one. */
+  bool late;
   /* No text: good. */
   atvi_sim_reason why;
   const char *log;
@@ -212,6 +222,8 @@ const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double
 char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x);
 /* How a process ended, in words; NULL if well. *missing: the shell could not start it. */
 const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing);
+/* Whether SIGKILL ended a process, or what its shell had started. */
+bool atvi_sim_killed(int status);
 
 enum { ATVI_SIM_TAIL = 2000 }; /* bytes of the log that are kept */
 

@@ -5,6 +5,8 @@
 #include "io/csv.h"
 #include "io/file.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,6 +88,11 @@ const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
                                         : "");
 }
 
+bool atvi_sim_killed(int status) {
+  return (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
+         (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL);
+}
+
 /* ---- start ---- */
 
 static atvi_status write_file(atvi_simulator *s, atvi_sim_slot *slot, const char *name, const char *text,
@@ -148,13 +155,16 @@ static bool flood(const atvi_sim_slot *slot, const char *name) {
 }
 
 static atvi_status read_output(atvi_simulator *s, atvi_sim_slot *slot, const atvi_sim_output *o,
-                               atvi_sim_series *out, atvi_sim_reason *why) {
+                               atvi_sim_series *out, atvi_sim_end *end) {
+  atvi_sim_reason *why = &end->why;
   char *text, *path = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, o->file ? o->file : STDOUT);
   size_t n;
   struct stat st;
   if (!path) return ATVI_ENOMEM;
   why->cause = ATVI_SIM_OUTPUT;
-  if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+  bool found = stat(path, &st) == 0;
+  end->late = !found || st.st_size == 0;
+  if (!found || !S_ISREG(st.st_mode))
     why->text = atvi_pool_printf(slot->pool, "%s: there is no file %s", o->name, o->file ? o->file : STDOUT);
   else if ((size_t)st.st_size > OUTPUT_MAX)
     why->text =
@@ -175,8 +185,17 @@ static atvi_status read_outputs(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
   if (!end->out) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < s->spec.n_output && !end->why.text; o++)
-    ATVI_TRY(read_output(s, slot, &s->spec.output[o], &end->out[o], &end->why));
+    ATVI_TRY(read_output(s, slot, &s->spec.output[o], &end->out[o], end));
   return ATVI_OK;
+}
+
+/* A program on another host may have written it: opening the folder makes this one ask the file server. */
+static bool wait_for_output(const atvi_simulator *s, atvi_sim_slot *slot, const atvi_sim_end *end) {
+  if (s->patience_s <= 0 || end->why.cause != ATVI_SIM_OUTPUT || !end->late) return false;
+  if (slot->waiting_s == 0) slot->waiting_s = atvi_clock_s();
+  int fd = open(slot->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) close(fd);
+  return atvi_clock_s() - slot->waiting_s < s->patience_s;
 }
 
 atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
@@ -191,8 +210,13 @@ atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_
   end->why.cause = slot->why[0] ? ATVI_SIM_PROGRAM : ATVI_SIM_ENDED;
   end->why.text = slot->why[0] ? slot->why : atvi_sim_ending(slot->pool, status, &end->missing);
   if (atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
+  end->killed = !slot->why[0] && atvi_sim_killed(status);
   if (!end->why.text) ATVI_TRY(read_outputs(s, slot, end));
   if (!end->why.text) return ATVI_OK;
+  if (wait_for_output(s, slot, end)) {
+    *end = (atvi_sim_end){0};
+    return ATVI_OK;
+  }
   const char *err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR),
              *out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
   end->log = err && out ? atvi_sim_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;

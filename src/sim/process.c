@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* syscall */
 #include "io/file.h"
 #include "sim/detail.h"
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +81,16 @@ static void close_all(int n, const int *fd) {
     if (fd[i] >= 0) close(fd[i]);
 }
 
+/* -1: the kernel is older than Linux 5.3, or forbids it. */
+static int watch(pid_t pid) {
+#ifdef SYS_pidfd_open
+  return (int)syscall(SYS_pidfd_open, pid, 0);
+#else
+  (void)pid;
+  return -1;
+#endif
+}
+
 static atvi_status launch(atvi_ctx *ctx, child *c, atvi_proc *p) {
   sigset_t all, old;
   sigfillset(&all);
@@ -92,6 +104,7 @@ static atvi_status launch(atvi_ctx *ctx, child *c, atvi_proc *p) {
   if (pid < 0) return ATVI_FAIL(ctx, ATVI_EIO, "cannot start another process: %s", strerror(errno));
   setpgid(pid, pid); /* done by both, so that neither can send a signal too early */
   p->pid = pid;
+  p->end = watch(pid);
   p->guard = c->spec->guard;
   return ATVI_OK;
 }
@@ -147,7 +160,7 @@ static void reap(atvi_proc *p, int *status) {
   do got = waitpid(p->pid, status, 0);
   while (got < 0 && errno == EINTR);
   if (got < 0) *status = 0;
-  close_all(2, (int[]){p->in, p->out});
+  close_all(3, (int[]){p->in, p->out, p->end});
   *p = ATVI_PROC_NONE;
 }
 

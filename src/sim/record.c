@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/record.h"
 #include "sim/detail.h"
+#include "sim/shards.h"
 #include "io/file.h"
 #include "io/text.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct {
   atvi_sim_run run;
   bool good;       /* as in the file, whatever its times */
+  atvi_idx file;   /* with the line that counts */
   atvi_idx *party; /* [n_output] of a good one */
 } known;
 
@@ -17,6 +22,9 @@ struct atvi_sim_record {
   atvi_pool *pool;
   const char *path;
   atvi_journal file;
+  atvi_journal shard; /* where runs are added, if there are shards; made for the first one */
+  const char *shard_path;
+  atvi_idx n_file; /* of the record that were read or are being read */
   atvi_sim_shape shape;
   known *run; /* [n] in order of their first lines */
   atvi_idx n, cap;
@@ -103,6 +111,8 @@ static atvi_status know(atvi_sim_record *r, const atvi_sim_run *run) {
   if (!x) return ATVI_ENOMEM;
   if (r->shape.d) memcpy(x, run->x, (size_t)r->shape.d * sizeof *x);
   known *k = &r->run[r->at[run->id] - 1];
+  if (k->good && k->file != r->n_file && !run->ok) return ATVI_OK;
+  k->file = r->n_file;
   if (!count_times(r, k, run)) return ATVI_ENOMEM;
   k->run = *run;
   k->run.x = x;
@@ -192,24 +202,14 @@ static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_ru
   atvi_io_text_add(t, "}\n");
 }
 
-atvi_status atvi_sim_record_sync(atvi_sim_record *r) { return atvi_io_journal_sync(&r->file); }
+static atvi_journal *written(atvi_sim_record *r) { return r->shard.fd >= 0 ? &r->shard : &r->file; }
+
+atvi_status atvi_sim_record_sync(atvi_sim_record *r) { return atvi_io_journal_sync(written(r)); }
 
 static atvi_status append_text(atvi_sim_record *r, atvi_text *t) {
   const char *text;
   atvi_status status = atvi_io_text_get(t, &text);
-  return status == ATVI_OK ? atvi_io_journal_put(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
-}
-
-atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
-  atvi_pool *scratch;
-  if (run->id < 1 || run->id > ATVI_SIM_ID_MAX)
-    return ATVI_FAIL(r->ctx, ATVI_EINVAL, "%s: a run has the number %lld", r->path, (long long)run->id);
-  ATVI_TRY(atvi_pool_new(r->ctx, &scratch));
-  atvi_text t = {.pool = scratch};
-  add_run(&t, &r->shape, run);
-  atvi_status status = append_text(r, &t);
-  atvi_pool_free(scratch);
-  return status == ATVI_OK ? know(r, run) : status;
+  return status == ATVI_OK ? atvi_io_journal_put(written(r), text, (size_t)t->n) : ATVI_ENOMEM;
 }
 
 static atvi_status add_header(atvi_sim_record *r) {
@@ -221,6 +221,25 @@ static atvi_status add_header(atvi_sim_record *r) {
   add_string(&t, r->pool, r->shape.program);
   atvi_io_text_add(&t, "}\n");
   return append_text(r, &t);
+}
+
+static atvi_status begin_shard(atvi_sim_record *r) {
+  if (!r->shard_path || r->shard.fd >= 0) return ATVI_OK;
+  ATVI_TRY(atvi_io_journal_open(r->ctx, r->shard_path, NULL, &r->shard));
+  return add_header(r);
+}
+
+atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
+  atvi_pool *scratch;
+  if (run->id < 1 || run->id > ATVI_SIM_ID_MAX)
+    return ATVI_FAIL(r->ctx, ATVI_EINVAL, "%s: a run has the number %lld", r->path, (long long)run->id);
+  ATVI_TRY(begin_shard(r));
+  ATVI_TRY(atvi_pool_new(r->ctx, &scratch));
+  atvi_text t = {.pool = scratch};
+  add_run(&t, &r->shape, run);
+  atvi_status status = append_text(r, &t);
+  atvi_pool_free(scratch);
+  return status == ATVI_OK ? know(r, run) : status;
 }
 
 /* ---- opening ---- */
@@ -289,10 +308,10 @@ static atvi_status read_run(atvi_sim_record *r, const atvi_sim_lines *l, const j
   return status;
 }
 
-static atvi_status read_all(atvi_sim_record *r) {
+static atvi_status read_file(atvi_sim_record *r, const char *path, int fd) {
   atvi_sim_lines l;
   json_t *line = NULL;
-  atvi_status status = atvi_sim_lines_open(r->ctx, r->path, r->file.fd, &l);
+  atvi_status status = atvi_sim_lines_open(r->ctx, path, fd, &l);
   while (status == ATVI_OK) {
     status = atvi_sim_lines_next(&l, &line);
     if (status != ATVI_OK || !line) break;
@@ -304,6 +323,26 @@ static atvi_status read_all(atvi_sim_record *r) {
   }
   atvi_sim_lines_close(&l);
   return status;
+}
+
+/* Where there are shards, runs are added to a new one: the record then only grows at its end. */
+static atvi_status read_all(atvi_sim_record *r) {
+  const char *const *list;
+  atvi_idx n;
+  ATVI_TRY(read_file(r, r->path, r->file.fd));
+  ATVI_TRY(atvi_sim_shards_list(r->pool, r->path, &n, &list));
+  for (r->n_file = 1; r->n_file < n; r->n_file++) {
+    int fd = open(list[r->n_file], O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return atvi_io_file_cannot(r->ctx, "read", list[r->n_file], errno);
+    atvi_status status = read_file(r, list[r->n_file], fd);
+    close(fd);
+    if (status != ATVI_OK) return status;
+  }
+  if (n == 1) r->n_file = 0;
+  if (n == 1) return ATVI_OK;
+  const char *name = atvi_pool_printf(r->pool, "%010lld-run-%ld", (long long)time(NULL), (long)getpid());
+  r->shard_path = name ? atvi_sim_shards_path(r->pool, r->path, name) : NULL;
+  return r->shard_path ? ATVI_OK : atvi_pool_failed(r->pool) ? ATVI_ENOMEM : ATVI_EIO;
 }
 
 /* An editor may have taken the last line end away: a line that is a whole object is one all the same. */
@@ -332,9 +371,9 @@ static atvi_status begin(atvi_sim_record *r) {
              "%s: %td good runs were done with another command, other templates or other outputs than the "
              "model has now; if that changes results, start again in another folder",
              r->path, other);
-  if (r->program && strcmp(r->program, r->shape.program) == 0) return ATVI_OK;
+  bool same = r->program && strcmp(r->program, r->shape.program) == 0;
   r->program = r->shape.program;
-  return add_header(r);
+  return same || r->shard_path ? ATVI_OK : add_header(r);
 }
 
 static bool copy_names(atvi_sim_record *r, atvi_idx n, const char *const *from, const char *const **to) {
@@ -354,7 +393,8 @@ atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim
     atvi_pool_free(pool);
     return ATVI_ENOMEM;
   }
-  *r = (atvi_sim_record){.ctx = ctx, .pool = pool, .path = path, .file = {.fd = -1}, .shape = *shape};
+  *r = (atvi_sim_record){
+      .ctx = ctx, .pool = pool, .path = path, .file = {.fd = -1}, .shard = {.fd = -1}, .shape = *shape};
   r->path = atvi_pool_strndup(pool, path, strlen(path));
   r->shape.program = keep(r, shape->program);
   atvi_status status = copy_names(r, shape->d, shape->param, &r->shape.param) &&
@@ -370,6 +410,7 @@ atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim
 
 void atvi_sim_record_free(atvi_sim_record *r) {
   if (!r) return;
+  atvi_io_journal_close(&r->shard);
   atvi_io_journal_close(&r->file);
   atvi_pool_free(r->pool);
 }

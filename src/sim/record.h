@@ -7,7 +7,9 @@
  *
  * A line is written by one call and forced to the disk before the next run starts in its slot, so that a kill
  * at any moment loses at most the runs in progress. An incomplete last line is cut off when the record is
- * opened next; readers skip it. If several lines have the same id, the last counts. */
+ * opened next; readers skip it. If several lines have the same id, the last counts.
+ *
+ * Processes that share the runs write shards of it (sim/shards.h), which readers read with it. */
 #ifndef ATVI_SIM_RECORD_H
 #define ATVI_SIM_RECORD_H
 
@@ -104,7 +106,8 @@ typedef struct {
 
 typedef struct atvi_sim_record atvi_sim_record;
 
-/* Opens the record for writing, makes it if necessary, and locks it until it is freed. The shape is copied.
+/* Opens the record for writing, makes it if necessary, and locks it until it is freed. If it has shards, runs are added
+ * to a new one, so that the record only grows at its end. The shape is copied.
  * Good runs of another program cause a warning every time. Errors: EEXIST (another process writes it), EINVAL
  * (it has other parameters or outputs), EDATA (a line that is not one of a record; message has
  * file:line:column), EIO, ENOMEM. *out is NULL on any error. */

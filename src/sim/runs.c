@@ -3,6 +3,7 @@
  * is about twice that of the matrices. */
 #include "sim/record.h"
 #include "sim/detail.h"
+#include "sim/shards.h"
 #include "io/text.h"
 #include "io/file.h"
 #include <errno.h>
@@ -17,6 +18,7 @@ enum { NAMED_MAX = 8 }; /* runs at other times that a message names */
 typedef struct {
   int64_t id;
   bool ok;
+  atvi_idx file;   /* of the record, with the line that counts */
   atvi_idx *party; /* [n_output] of a good run: the party with its times */
   double *x;       /* [n_x] parameters of all that is wanted, one after another */
   double **y;      /* [n_want] */
@@ -46,6 +48,7 @@ typedef struct {
   const char *latest;  /* of the last good run */
   atvi_idx most;       /* lines to read; 0: all */
   atvi_idx lines;
+  atvi_idx file; /* number of the one being read */
   double seconds;
   atvi_idx n_timed;
 } reader;
@@ -205,12 +208,14 @@ static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
     return atvi_sim_lines_wrong(l, "a run without id or outcome");
   row *k = row_of(r, (int64_t)id);
   if (!k) return ATVI_ENOMEM;
+  const json_t *seconds = json_object_get(line, "seconds");
+  if (json_is_number(seconds)) r->n_timed++, r->seconds += json_number_value(seconds);
+  if (k->ok && k->file != r->file && strcmp(outcome, "ok") != 0) return ATVI_OK;
+  k->file = r->file;
   for (atvi_idx o = 0; k->ok && o < r->n_output; o++) atvi_sim_vote_drop(&r->vote[o], k->party[o]);
   k->ok = false;
   k->reason = NULL;
   k->program = r->program;
-  const json_t *seconds = json_object_get(line, "seconds");
-  if (json_is_number(seconds)) r->n_timed++, r->seconds += json_number_value(seconds);
   ATVI_TRY(point(r, line, k));
   if (strcmp(outcome, "ok") == 0) {
     r->latest = r->program;
@@ -333,10 +338,10 @@ static atvi_status collect(reader *r, atvi_sim_runs *out) {
   return ATVI_OK;
 }
 
-static atvi_status read_file(reader *r, int fd, atvi_sim_runs *out) {
+static atvi_status read_file(reader *r, const char *path, int fd) {
   atvi_sim_lines l;
   json_t *line = NULL;
-  atvi_status status = atvi_sim_lines_open(r->ctx, r->path, fd, &l);
+  atvi_status status = atvi_sim_lines_open(r->ctx, path, fd, &l);
   while (status == ATVI_OK && (r->most == 0 || r->lines < r->most)) {
     status = atvi_sim_lines_next(&l, &line);
     if (status != ATVI_OK || !line) break;
@@ -345,27 +350,38 @@ static atvi_status read_file(reader *r, int fd, atvi_sim_runs *out) {
     json_decref(line);
   }
   atvi_sim_lines_close(&l);
-  if (status == ATVI_OK && r->lines < r->most)
+  return status;
+}
+
+static atvi_status read_files(reader *r, atvi_sim_runs *out) {
+  const char *const *list;
+  atvi_idx n;
+  ATVI_TRY(atvi_sim_shards_list(r->scratch, r->path, &n, &list));
+  for (r->file = 0; r->file < n; r->file++) {
+    const char *path = list[r->file];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && n == 1)
+      return ATVI_FAIL_AS(r->ctx, ATVI_EIO, ATVI_CODE_RUNS_NONE,
+                          "there is no record of runs of the simulator at %s", path);
+    if (fd < 0 && errno == ENOENT) continue;
+    atvi_status status = fd < 0 ? atvi_io_file_cannot(r->ctx, "read", path, errno) : read_file(r, path, fd);
+    if (fd >= 0) close(fd);
+    if (status != ATVI_OK) return status;
+  }
+  if (r->lines < r->most)
     return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s: error: the record has %td lines, but had %td", r->path,
                      r->lines, r->most);
-  return status == ATVI_OK ? collect(r, out) : status;
+  return collect(r, out);
 }
 
 static atvi_status read_path(reader *r, const atvi_sim_want *want, atvi_sim_runs *out) {
-  int fd = open(r->path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT)
-    return ATVI_FAIL_AS(r->ctx, ATVI_EIO, ATVI_CODE_RUNS_NONE,
-                        "there is no record of runs of the simulator at %s", r->path);
-  if (fd < 0) return atvi_io_file_cannot(r->ctx, "read", r->path, errno);
   r->want = atvi_pool_take(r->scratch, (size_t)r->n_want + 1, sizeof *r->want);
   r->wanted = atvi_pool_take(r->scratch, (size_t)r->n_want + 1, sizeof *r->wanted);
   for (atvi_idx w = 0; r->want && w < r->n_want; w++) {
     r->want[w] = want[w];
     r->n_x += want[w].d;
   }
-  atvi_status status = atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : read_file(r, fd, out);
-  close(fd);
-  return status;
+  return atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : read_files(r, out);
 }
 
 atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, atvi_idx lines, atvi_idx n,

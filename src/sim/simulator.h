@@ -55,6 +55,28 @@ void atvi_sim_free(atvi_simulator *s); /* NULL is fine */
 /* For opening its record. Valid as long as s. */
 const atvi_sim_shape *atvi_sim_simulator_shape(const atvi_simulator *s);
 
+/* Where the runs of one of several processes come from: called by atvi_sim_simulator_run. Items are places in the
+ * batch. */
+typedef struct {
+  void *self;
+  /* Folder below dir/work that is this process's own. */
+  const char *name;
+  /* Called often. *stop: end the programs that are running. */
+  atvi_status (*tick)(void *self, bool *stop);
+  /* The next items to do, item[*n], at most `room`. *over: there will be no more. */
+  atvi_status (*take)(void *self, atvi_idx room, atvi_idx *item, atvi_idx *n, bool *over);
+  /* Whether the outcome of an item is still ours to record. */
+  bool (*keep)(void *self, atvi_idx item);
+  /* The site ended a run, or could not start it, for which its point may not be to blame: true if it is recorded as
+   * failed all the same. */
+  bool (*lost)(void *self, atvi_idx item, const char *why);
+  /* An item was recorded, or ended unfinished because of *stop. */
+  void (*done)(void *self, atvi_idx item, bool ok, double seconds);
+  void (*cut)(void *self, atvi_idx item);
+  /* Whether some run of the record is known to be good. */
+  bool (*proved)(void *self);
+} atvi_sim_source;
+
 typedef struct {
   /* Parent of the run folders: dir/work, and dir/failed for those that are kept. */
   const char *dir;
@@ -71,6 +93,8 @@ typedef struct {
   bool retry_failed;
   /* Folders of failed runs. */
   bool keep_failed;
+  /* NULL: all runs that the record lacks. */
+  const atvi_sim_source *source;
 } atvi_sim_batch;
 
 typedef struct {

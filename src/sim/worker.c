@@ -137,6 +137,7 @@ static atvi_status gone(atvi_simulator *s, atvi_sim_slot *slot, int status, atvi
     return start(s, slot);
   }
   end->ended = true;
+  end->killed = !slot->why[0] && atvi_sim_killed(status);
   if (slot->why[0])
     end->why.text = slot->why;
   else
