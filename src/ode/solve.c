@@ -218,14 +218,13 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       if (w->taping) room = record_step(ode, w, accepted);
       for (int l = 0; l < ATVI_LANES; l++)
         if (in(accepted, l)) w->mover[l] = -1, w->skip[l] = 0;
-      if (ode->steady) memcpy(w->lam, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *w->y);
       landed = kern->commit(w);
       unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
       if (room && w->moves) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
       if (room && ode->n_root) room = atvi_ode_fire(ode, w, accepted, which, &fresh);
     }
-    if (ode->steady) atvi_ode_stop_at_rest(ode, w, accepted, yout);
+    if (ode->steady) atvi_ode_stop_at_rest(ode, w, yout);
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
     if (!room) {
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);

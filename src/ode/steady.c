@@ -36,22 +36,19 @@ static void sizes(const atvi_ode_work *w, const double *y, double *s) {
   }
 }
 
-/* Lanes at rest, by the slope, or by the last step if that was half of the way or more: rounding makes slopes that times grow over. */
-static unsigned at_rest(const atvi_ode *ode, const atvi_ode_work *w, unsigned moved) {
-  const double *size = w->err, *before = w->lam;
-  unsigned slope = w->run, step = w->run & moved;
+/* Lanes at rest. */
+static unsigned at_rest(const atvi_ode *ode, const atvi_ode_work *w) {
+  unsigned rest = w->run;
   sizes(w, w->y, w->err);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) {
     const int l = (int)(i % ATVI_LANES);
-    const double since = w->t[l] - ode->stop[0].t;
-    if (!(fabs(w->k[i]) * since <= REST * size[i])) slope &= ~(1u << l);
-    if (!(w->hs[l] >= 0.5 * since && fabs(w->y[i] - before[i]) <= REST * size[i])) step &= ~(1u << l);
+    if (!(fabs(w->k[i]) * (w->t[l] - ode->stop[0].t) <= REST * w->err[i])) rest &= ~(1u << l);
   }
-  return slope | step;
+  return rest;
 }
 
-void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, unsigned moved, double *yout) {
-  unsigned rest = at_rest(ode, w, moved);
+void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
+  unsigned rest = at_rest(ode, w);
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(rest, l) || !(w->t[l] > ode->stop[0].t)) continue;
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) yout[i] = w->y[i];

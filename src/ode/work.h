@@ -265,9 +265,9 @@ void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
 
 /* steady.c: the first step, chosen as if the run were as long as the states take to change by as much as they are; the state of lanes that
- * have come to rest is the output, moved: those whose step was accepted, from w->lam; that state to rounding, where it can be had. */
+ * have come to rest is the output; that state to rounding, where it can be had. */
 void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w);
-void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, unsigned moved, double *yout);
+void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout);
 void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y);
 /* The states of rest near that of a lane that is settled; the adjoint in such lanes. */
 void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, double *yout,
