@@ -88,7 +88,9 @@ enum {
 #define ATVI_VI_ESS 25000.0 /* wanted: a minor part of the cost, as training takes twice as many gradients */
 #define ATVI_VI_ESS_WIDE                                                                                     \
   4000.0 /* the same of a model with many parameters, where draws are most of the cost: what chains deliver too */
-#define ATVI_VI_DRAWS 131072.0   /* at most; eight times that where an effective size was asked for */
+#define ATVI_VI_DRAWS 131072.0 /* at most; eight times that where an effective size was asked for */
+#define ATVI_VI_VALUES                                                                                       \
+  8e6 /* draws times parameters, at most, unless that makes them a sixteenth: files of more are a burden */
 #define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 

@@ -123,7 +123,8 @@ static double ess_wanted(const atvi_vi *v) {
 static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
   double share = w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0;
   share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
-  double step = v->tuning.first_draws * BLOCKS, most = (isnan(v->opts.ess) ? 1 : 8) * ATVI_VI_DRAWS;
+  double step = v->tuning.first_draws * BLOCKS, most = 8 * ATVI_VI_DRAWS;
+  if (isnan(v->opts.ess)) most = fmin(ATVI_VI_DRAWS, fmax(ATVI_VI_VALUES / (double)v->d, ATVI_VI_DRAWS / 16));
   return (atvi_idx)(fmin(ceil(ess_wanted(v) / share / step) * step, most) / BLOCKS);
 }
 
