@@ -109,6 +109,12 @@ void ATVI_ISA_NAME(atvi_ode_refresh)(const atvi_ode *ode, atvi_ode_work *w, unsi
   assign(w->n, flag, k, w->k);
 }
 
+void ATVI_ISA_NAME(atvi_ode_put)(atvi_idx n, unsigned mask, const double *from, double *to) {
+  _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];
+  LANES(l) flag[l] = mask >> l & 1 ? 1.0 : 0.0;
+  assign(n, flag, from, to);
+}
+
 unsigned ATVI_ISA_NAME(atvi_ode_pass)(atvi_ode_work *w, int32_t seg, unsigned landed, double next,
                                       double *to) {
   _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];

@@ -15,7 +15,7 @@
   {                                                                                                          \
     .propose = atvi_ode_propose_##isa, .judge = atvi_ode_judge_##isa, .commit = atvi_ode_commit_##isa,       \
     .pass = atvi_ode_pass_##isa, .refresh = atvi_ode_refresh_##isa, .meet = atvi_ode_meet_##isa,             \
-    .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,                              \
+    .put = atvi_ode_put_##isa, .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,   \
     .rk4 = atvi_ode_rk4_step_##isa, .esdirk = atvi_ode_esdirk_try_##isa,                                     \
     .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa,    \
     .lu = atvi_ode_lu_##isa, .lu_solve = atvi_ode_lu_solve_##isa, .lu_solve_t = atvi_ode_lu_solve_t_##isa    \
@@ -145,7 +145,7 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.err, size);
   ATVI_TAKE(a, head.zero, size);
   ATVI_TAKE(a, head.k, ATVI_ODE_STAGES * size);
-  ATVI_TAKE(a, head.ys, ATVI_ODE_STAGES * size);
+  ATVI_TAKE(a, head.stages, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.lam, size);
   ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
@@ -236,6 +236,7 @@ atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work 
   if (!a.base) return ATVI_ENOMEM;
   atvi_ode_work *w = carve(&a, ode);
   w->ctx = ctx;
+  w->ys = w->stages;
   fill(w, ode);
   *out = w;
   return ATVI_OK;

@@ -156,7 +156,8 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   }
   r->landed &= accepted;
   memcpy(atvi_ode_record_y(r), w->y, bytes);
-  if (w->keeps) memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  if (w->keeps && w->ys != atvi_ode_record_y(r))
+    memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
   if (w->n_delay) atvi_ode_delay_record(w, r, accepted);
   w->tape_n++;
   return true;
@@ -204,6 +205,14 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       return;
     }
     kern->propose(w);
+    if (w->taping && w->keeps) { /* stages are computed where they are kept */
+      atvi_ode_record *r = atvi_ode_tape_next(w);
+      if (!r) {
+        fail_all(w, w->run, ATVI_RUN_STEPS);
+        return;
+      }
+      w->ys = atvi_ode_record_y(r);
+    }
     if (w->n_delay) {
       atvi_ode_delay_limit(ode, w);
       atvi_ode_delay_middle(w, w->t, w->hs);
@@ -306,6 +315,7 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
     solve_fixed(ode, w, yout);
   for (int l = 0; ode->steady && l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK || w->t[l] == ode->stop[1].t) w->outcome[l] = ATVI_RUN_STEADY;
+  w->ys = w->stages;
   if (ode->steady) atvi_ode_settle(ode, w, tape, yout);
   memcpy(outcome, w->outcome, sizeof w->outcome);
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
@@ -442,10 +452,7 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
         atvi_ode_step_back(ode, w, r, parbar);
       if (w->n_delay) atvi_ode_delay_start(w, r);
     }
-    if (some)
-      for (atvi_idx p = 0; p < width; p += ATVI_LANES)
-        for (int l = 0; l < ATVI_LANES; l++)
-          if (!in(mask, l)) parbar[p + l] = w->save[p + l];
+    if (some) w->kern->put(w->n_par, ~mask, w->save, parbar);
   }
   const atvi_idx o = ode->stop[0].output;
   for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->lam[i] + (o >= 0 ? ybar[o * size + i] : 0);

@@ -108,7 +108,7 @@ struct atvi_ode_work {
   const double *par;                     /* of the current call */
   double *y, *ynew, *scale, *err, *zero; /* [n][L] */
   double *k;                             /* [7][n][L] slopes; the last is the slope at ynew */
-  double *ys;                            /* [7][n][L] stages */
+  double *ys, *stages;                   /* [7][n][L] stages, in the tape or else here */
   double *lam;                           /* [n][L] adjoint */
   double *tab;                           /* [n_tab][L] */
   double *save;                          /* [n_par][L] */
@@ -131,6 +131,8 @@ struct atvi_ode_kernels {
   /* The way back: lam of the lanes among `landed` that left segment seg gains `from` unless NULL. */
   unsigned (*meet)(atvi_ode_work *w, const atvi_ode_record *r, unsigned landed, int32_t seg,
                    const double *from);
+  /* to = from, [n][L], in the lanes of mask */
+  void (*put)(atvi_idx n, unsigned mask, const double *from, double *to);
   void (*refresh)(const atvi_ode *ode, atvi_ode_work *w, unsigned mask); /* slopes k[0] of these lanes anew */
   void (*first_step)(const atvi_ode *ode, atvi_ode_work *w);             /* h from the slope at y, k[0] */
   void (*tsit5)(const atvi_ode *ode, atvi_ode_work *w);
@@ -161,6 +163,7 @@ ATVI_ODE_VARIANTS(unsigned, atvi_ode_pass, atvi_ode_work *w, int32_t seg, unsign
                   double *to);
 ATVI_ODE_VARIANTS(unsigned, atvi_ode_meet, atvi_ode_work *w, const atvi_ode_record *r, unsigned landed,
                   int32_t seg, const double *from);
+ATVI_ODE_VARIANTS(void, atvi_ode_put, atvi_idx n, unsigned mask, const double *from, double *to);
 ATVI_ODE_VARIANTS(void, atvi_ode_refresh, const atvi_ode *ode, atvi_ode_work *w, unsigned mask);
 ATVI_ODE_VARIANTS(void, atvi_ode_first_step, const atvi_ode *ode, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_tsit5_try, const atvi_ode *ode, atvi_ode_work *w);
