@@ -160,7 +160,8 @@ static void put_evidence(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* If the weights cannot be trusted, neither can their mean; the bound still holds. */
   bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_diag_made_variational(m));
-  bool elbo = isfinite(m->elbo) && (evidence || !(m->exact > 0));
+  /* A bound with a dozen digits says no more than that the approximation is nowhere near. */
+  bool elbo = fabs(m->elbo) < 1e9 && (evidence || !(m->exact > 0));
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
   if (evidence) atvi_io_text_add(b, "log evidence  %.*f", n, m->log_evidence);
   if (evidence && isfinite(m->log_evidence_se)) atvi_io_text_add(b, " +- %.2g", m->log_evidence_se);
