@@ -65,7 +65,8 @@ static void read_replicates(atvi_pool *pool) {
   atvi_record rec;
   atvi_io_json_object(&settings, NULL);
   atvi_io_json_put(&settings, "seed", json_integer(1));
-  if (atvi_app_record_open(pool, &model, place_dir, "study", &settings, header, false, &rec) != ATVI_OK) return;
+  if (atvi_app_record_open(pool, &model, place_dir, "study", &settings, header, false, &rec) != ATVI_OK)
+    return;
   for (atvi_idx r = 0; rec.done && r < rec.done->n_row; r++) {
     double rank = atvi_app_record_number(rec.done, r, "a", "rank");
     if (rank < 0 || rank > ATVI_RANK_MOST) __builtin_trap();
