@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* The command that gives the same draws again. */
+#include "app/common.h"
 #include "app/report.h"
 #include "infer/fit.h"
 #include <inttypes.h>
 #include <string.h>
 
-void atvi_app_report_word(atvi_text *out, const char *s) {
+void atvi_app_quoted(atvi_text *out, const char *s) {
   if (*s && s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%")] == 0) {
-    atvi_io_text_add(out, " %s", s);
+    atvi_io_text_add(out, "%s", s);
     return;
   }
-  atvi_io_text_add(out, " '");
+  atvi_io_text_add(out, "'");
   for (; *s; s++) atvi_io_text_add(out, *s == '\'' ? "'\\''" : "%c", *s);
   atvi_io_text_add(out, "'");
+}
+
+void atvi_app_report_word(atvi_text *out, const char *s) {
+  atvi_io_text_add(out, " ");
+  atvi_app_quoted(out, s);
 }
 
 static void put_text(atvi_text *out, const char *option, const char *name, const char *value) {

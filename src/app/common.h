@@ -88,6 +88,8 @@ const char *atvi_app_set_name(const atvi_model *m, atvi_idx k);
 
 /* A cell of a CSV file, quoted if necessary. */
 void atvi_app_field(atvi_text *out, const char *s);
+/* Adds a word for a shell, quoted if it has to be. */
+void atvi_app_quoted(atvi_text *out, const char *s);
 
 /* Observations value[n_obs] of one data file as CSV, in its layout. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx file,

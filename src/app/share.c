@@ -3,6 +3,7 @@
  * starts it as often as asked. */
 #define _DEFAULT_SOURCE /* popen, timegm */
 #include "app/share.h"
+#include "app/common.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include <errno.h>
@@ -23,14 +24,7 @@ static const double LOOK_S = 0.2,
 static const double LEAVE_S = 10;   /* for workers to end after the last item */
 static const double SQUEUE_S = 20;  /* between looks at the queue */
 
-/* ---- text for a shell ---- */
-
-/* 'it'\''s' */
-static void add_quoted(atvi_text *t, const char *s) {
-  atvi_io_text_add(t, "'");
-  for (; *s; s++) atvi_io_text_add(t, *s == '\'' ? "'\\''" : "%c", *s);
-  atvi_io_text_add(t, "'");
-}
+/* ---- the script ---- */
 
 static const char *whole_path(atvi_pool *pool, const char *path) {
   char real[PATH_MAX];
@@ -50,12 +44,12 @@ static atvi_status write_script(const atvi_share *s, const char *path) {
   char here[PATH_MAX];
   atvi_io_text_add(
       &t, "#!/bin/sh\n# One worker. Written by atvi; any number of them may run at the same time.\ncd ");
-  add_quoted(&t, getcwd(here, sizeof here) ? here : ".");
+  atvi_app_quoted(&t, getcwd(here, sizeof here) ? here : ".");
   atvi_io_text_add(&t, " || exit 1\nexec ");
-  add_quoted(&t, own_program(s->pool));
+  atvi_app_quoted(&t, own_program(s->pool));
   for (atvi_idx i = 0; i < s->o->n_argv; i++) {
     atvi_io_text_add(&t, " ");
-    add_quoted(&t, s->o->argv[i]);
+    atvi_app_quoted(&t, s->o->argv[i]);
   }
   atvi_io_text_add(&t, "\n");
   ATVI_TRY(atvi_io_text_get(&t, &text));
@@ -112,11 +106,11 @@ static atvi_status submit_slurm(const atvi_share *s, const char *script, atvi_id
     const char *command;
     char out[OUTPUT];
     atvi_io_text_add(&t, "sbatch --parsable --array=1-%td --requeue --open-mode=append --job-name=", n);
-    add_quoted(&t, s->job);
+    atvi_app_quoted(&t, s->job);
     atvi_io_text_add(&t, " --output=");
-    add_quoted(&t, atvi_pool_printf(s->pool, "%s/%%A_%%a.txt", logs));
+    atvi_app_quoted(&t, atvi_pool_printf(s->pool, "%s/%%A_%%a.txt", logs));
     atvi_io_text_add(&t, " %s ", s->o->slurm);
-    add_quoted(&t, script);
+    atvi_app_quoted(&t, script);
     ATVI_TRY(atvi_io_text_get(&t, &command));
     if (call(s->pool, command, out) != 0) return refused(s, command, out, sent);
     const char *line = strrchr(out, '\n'); /* warnings come before it */
@@ -146,7 +140,7 @@ static atvi_status submit_other(const atvi_share *s, const char *script, atvi_id
       if (strncmp(p, "{n}", 3) == 0)
         atvi_io_text_add(&t, "%td", workers), p += 3;
       else if (strncmp(p, "{script}", 8) == 0)
-        add_quoted(&t, script), p += 8;
+        atvi_app_quoted(&t, script), p += 8;
       else
         atvi_io_text_add(&t, "%c", *p++);
     }
