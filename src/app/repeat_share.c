@@ -5,17 +5,16 @@
 #include "app/emulators.h"
 #include "app/replicate.h"
 #include "app/share.h"
+#include "io/file.h"
+#include "io/csv.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum {
-  METHODS = 32, /* more than there are */
-  LOST_MAX =
-      10, /* fits that were lost with their worker as often have failed; at the end of a job's time they leave a checkpoint */
-  COLUMNS = 7, /* replicate,method,status,reason,verdict,seed,seconds */
-};
+/* Items of a replicate: more than there are methods. */
+enum { METHODS = 32 };
+/* Fits that were lost with their worker as often have failed. At the end of a job's time they leave a checkpoint. */
+enum { LOST_MAX = 10 };
 static const double END_S = 5;        /* kept free before the end of a job */
 static const double IDLE_MAX_S = 100; /* without a fit to do: a lease, and time to notice its end */
 static const double LOOK_MAX_S = 5;
@@ -38,20 +37,14 @@ static int64_t item_of(const atvi_repeat *x, atvi_idx i) {
 
 /* ---- what is recorded ---- */
 
-/* Fields of a line, which is cut into them; quoted ones without their quotes. */
-static int split(char *line, char *field[COLUMNS]) {
-  int n = 0;
-  for (char *p = line; n < COLUMNS;) {
-    bool quoted = *p == '"';
-    char *end = field[n++] = p + quoted;
-    while (quoted && *end && (*end != '"' || end[1] == '"')) end += *end == '"' ? 2 : 1;
-    char *comma = strchr(end, ',');
-    *end = quoted ? 0 : *end;
-    if (!comma) break;
-    *comma = 0;
-    p = comma + 1;
-  }
-  return n;
+/* The whole lines of a file of the record; NULL: there are none yet, or it is damaged, and its fits are done again. */
+static atvi_csv *read_lines(atvi_pool *pool, const char *path) {
+  atvi_csv *csv;
+  char *text;
+  size_t n;
+  if (atvi_io_file_read(pool, path, &text, &n) != ATVI_OK) return NULL;
+  while (n > 0 && text[n - 1] != '\n') n--;
+  return n > 0 && atvi_io_csv_parse(pool, path, text, n, &csv) == ATVI_OK ? csv : NULL;
 }
 
 static const char *label(const void *self, atvi_pool *pool, atvi_idx i) {
@@ -74,23 +67,21 @@ static atvi_status look(void *self, atvi_pool *pool, atvi_share_items *out) {
   *out = (atvi_share_items){n, id, state, reason, label, .n_part = n_list, .part = part, .part_done = done};
   for (atvi_idx i = 0; i < n; i++) id[i] = item_of(x, i);
   for (atvi_idx f = 0; f < n_list; f++) {
-    char *text, *next, *field[COLUMNS];
-    size_t bytes;
     part[f] = f == 0 ? "" : atvi_io_path_stem(pool, list[f]);
     if (!part[f]) return ATVI_ENOMEM;
-    if (atvi_io_file_read(pool, list[f], &text, &bytes) != ATVI_OK) continue; /* not there yet */
-    for (char *line = text; (next = strchr(line, '\n')); line = next + 1) {
-      *next = 0;
-      if (split(line, field) < COLUMNS) continue;
-      atvi_idx r = strtol(field[0], NULL, 10), k = 0;
-      while (k < x->n_method && strcmp(field[1], x->method[k]) != 0) k++;
-      if (r < 1 || r > x->replicates || k == x->n_method) continue;
-      atvi_idx i = (r - 1) * x->n_method + k;
-      bool ok = strcmp(field[2], "ok") == 0;
+    const atvi_csv *csv = read_lines(pool, list[f]);
+    for (atvi_idx row = 0; csv && row < csv->n_row; row++) {
+      double r = atvi_app_record_number(csv, row, "", "replicate"), seconds;
+      const char *method = atvi_app_record_text(csv, row, "method");
+      atvi_idx k = 0;
+      while (k < x->n_method && strcmp(method, x->method[k]) != 0) k++;
+      if (!(r >= 1 && r <= (double)x->replicates) || k == x->n_method) continue;
+      atvi_idx i = ((atvi_idx)r - 1) * x->n_method + k;
+      bool ok = strcmp(atvi_app_record_text(csv, row, "status"), "ok") == 0;
       if (ok || state[i] == ATVI_SIM_OPEN) state[i] = ok ? ATVI_SIM_GOOD : ATVI_SIM_FAILED;
-      reason[i] = field[3];
+      reason[i] = atvi_app_record_text(csv, row, "reason");
       done[f]++;
-      double seconds = strtod(field[6], NULL);
+      seconds = atvi_app_record_number(csv, row, "", "seconds");
       if (seconds > 0) out->seconds += seconds, out->n_timed++;
     }
   }
@@ -204,7 +195,8 @@ static atvi_status summarise(const worker *w, atvi_app_repeat_result *out) {
   out->stopped = w->stopped && !w->late;
   out->late = w->late;
   out->done = good, out->failed = failed;
-  out->unfinished = good + failed < it.n && w->done > 0;
+  /* A fit that was cut off has left a checkpoint: that is progress, too. */
+  out->unfinished = good + failed < it.n && (w->done > 0 || (w->late && w->stopped));
   atvi_io_text_add(&t, "worker %s ended: %s\n%td fits done\nof all %td fits %td are good",
                    atvi_sim_claims_name(w->claims), w->ended ? w->ended : "it was asked to", w->done, it.n,
                    good);

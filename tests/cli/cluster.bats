@@ -2,24 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Workers that share a folder: without a scheduler, and with ones that are a line of shell.
 load common
+load flow
 
-# model COMMAND [OTHER LINES]: a simulator with parameters k and m and one output, flow.
-model() {
-  cat >flow.atvi <<MODEL
-param k ~ uniform(0, 1)
-param m ~ uniform(2, 5)
-param s2 ~ invgamma(2, 1)
-simulator {
-  command "$1"
-  output flow from ${FROM:-stdout} csv
-  ${2-}
-}
-data "obs.csv"
-observe y ~ emulator(flow) + white(s2)
-MODEL
-  rm -rf flow-runs
-  "$ATVI" design flow.atvi -n "${N:-20}" --quiet >/dev/null
-}
 all() { cat "${1:-flow-runs}"/runs.jsonl "${1:-flow-runs}"/shards/*.jsonl; }
 # What a record says, without how long it took.
 content() { all "$1" 2>/dev/null | jq -cS 'select(.id) | del(.seconds, .attempts)' | sort; }
@@ -279,7 +263,7 @@ static int young(const char *path) {
   struct timespec now;
   char own[32];
   snprintf(own, sizeof own, "-%d-", (int)getpid());
-  if (strstr(path, own) && !strstr(path, "/work/")) return 0;
+  if (strstr(path, own) && !strstr(path, "flow-runs/work/")) return 0;
   if (!strstr(path, "flow-runs/") || fstatat(AT_FDCWD, path, &st, 0) != 0 || !S_ISREG(st.st_mode)) return 0;
   clock_gettime(CLOCK_REALTIME, &now);
   return (now.tv_sec - st.st_ctim.tv_sec) + 1e-9 * (now.tv_nsec - st.st_ctim.tv_nsec) < 1;
@@ -350,6 +334,23 @@ for r in sorted(csv.DictReader(open(sys.argv[1] + "/replicates.csv")), key=lambd
     diff <(columns shared-$command) <(columns alone-$command)
   done
   cmp <(grep -v seconds shared-study/study.csv) <(grep -v seconds alone-study/study.csv)
+}
+
+@test "a fit that takes longer than a job goes on in the next" {
+  echo "solver rk45 tol 1e-13 maxsteps 1000000" >>cold.atvi # several seconds
+  args=(sbc cold.atvi --replicates 1 --threads 1 --seed 3 --method ram --no-compile)
+  "$ATVI" "${args[@]}" --out alone -q
+  mkdir bin
+  printf '#!/bin/sh\necho "$@" >>%s/asked\n' "$PWD" >bin/scontrol
+  chmod +x bin/scontrol
+  # five seconds are kept free
+  SLURM_JOB_ID=77 PATH=$PWD/bin:$PATH run -0 "$ATVI" "${args[@]}" --out parts --worker --until 7s
+  says "its time was over" "0 fits done"
+  [ "$(cat asked)" = "requeue 77" ]
+  ls parts/checkpoint-*
+  "$ATVI" "${args[@]}" --out parts --worker
+  run -0 "$ATVI" "${args[@]}" --out parts
+  diff <(columns parts) <(columns alone)
 }
 
 @test "fits are submitted, and a worker that is told to end gives its fit back" {

@@ -1,24 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 load common
+load flow
 
-# model COMMAND [OTHER LINES]: a simulator with parameters k and m and one output, flow.
-model() {
-  cat >flow.atvi <<MODEL
-param k ~ uniform(0, 1)
-param m ~ uniform(2, 5)
-param s2 ~ invgamma(2, 1)
-simulator {
-  command "$1"
-  output flow from stdout csv
-  ${2-}
-}
-data "obs.csv"
-observe y ~ emulator(flow) + white(s2)
-MODEL
-  rm -rf flow-runs
-  "$ATVI" design flow.atvi -n "${N:-20}" --quiet >/dev/null
-}
 teardown() { umount disk 2>/dev/null || true; }
 runs=flow-runs/runs.jsonl
 count() { tail -n +2 $runs | jq -s "[.[] | select($1)] | length"; }
