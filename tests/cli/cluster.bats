@@ -170,7 +170,7 @@ preload() {
   mkdir "it's here" && mv flow-runs "it's here/runs"
   run -0 "$ATVI" run flow.atvi --runs "it's here/runs" --submit './start {n} {script}' --workers 4 --jobs 1 --limit 30m
   says "4 workers were submitted for 30 runs: job 12" "--status"
-  grep -F -e "'--limit' '30m'" "it's here/runs/worker.sh"
+  grep -F -e "--limit 30m" "it's here/runs/worker.sh"
   run -0 "$ATVI" run flow.atvi --runs "it's here/runs" --submit './start 1 {script}' --workers 2 --wait
   says "30 of 30 runs are good"
   [ "$(wc -l <calls)" -eq 3 ]
