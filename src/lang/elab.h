@@ -210,7 +210,6 @@ typedef struct {
   elab_index *index;
   atvi_idx emulator_cap, pulse_cap, trajectory_cap, delay_cap;
   int n_condition;     /* pulses with one */
-  atvi_place delay_at; /* the first delay() */
   int n_delay_call;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */

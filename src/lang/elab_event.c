@@ -163,6 +163,11 @@ static atvi_node delay_lag(elab *e, const elab_env *v, const ast_expr *x) {
   if (lag == ATVI_NODE_NONE) return lag;
   interval range = range_of(e, lag);
   bool fixed = atvi_graph_is_const(e->g, lag, NULL);
+  if (!fixed && e->lang->solver == ATVI_SOLVER_RK4) {
+    atvi_lang_error(e->s, x->at, "choose a number, or another solver: the steps of 'rk4' cannot follow it",
+                    "with 'solver rk4' a delay cannot depend on parameters");
+    return ATVI_NODE_NONE;
+  }
   if (fixed ? range.lo > 0 && range.hi < INFINITY : range.lo >= 0) return lag;
   atvi_lang_error(e->s, x->at,
                   fixed ? "for example: delay(S, 2)"
@@ -174,16 +179,9 @@ static atvi_node delay_lag(elab *e, const elab_env *v, const ast_expr *x) {
 static bool can_delay(elab *e, const elab_env *v, const ast_expr *x) {
   const char *why = !(v->allowed & ELAB_KIND(ATVI_IN_DELAY)) || e->lang->kind != ATVI_MODEL_ODE
                         ? "delay() belongs into differential equations"
-                    : e->lang->solver == ATVI_SOLVER_RK4 || e->lang->solver == ATVI_SOLVER_STIFF
-                        ? "delay() needs the solver rk45"
                     : x->n != 2 ? "'delay' takes an expression of states and a time"
                                 : NULL;
-  bool solver = e->lang->solver == ATVI_SOLVER_STIFF || e->lang->solver == ATVI_SOLVER_RK4;
-  if (why)
-    atvi_lang_error(e->s, x->at,
-                    solver ? "remove the line 'solver', or put a chain of states in the place of the delay"
-                           : "for example: dI/dt = b*delay(S, tau) - g*I",
-                    "%s", why);
+  if (why) atvi_lang_error(e->s, x->at, "for example: dI/dt = b*delay(S, tau) - g*I", "%s", why);
   return !why;
 }
 
@@ -202,7 +200,6 @@ atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bo
   }
   atvi_node lag = delay_lag(e, v, x->arg[1]);
   if (lag == ATVI_NODE_NONE) return lag;
-  if (!e->lang->n_delay) e->delay_at = x->at;
   if (++e->n_delay_call > ELAB_MAX_DELAYS) {
     atvi_lang_error(e->s, x->at, "name one with 'let' and use it several times",
                     "more than %d uses of delay()", ELAB_MAX_DELAYS);

@@ -176,19 +176,6 @@ bool atvi_lang_states(elab *e) {
   return complete(e, by) && equations_at_rest(e);
 }
 
-/* What a pulse does comes again a delay later: the solver knows when only of pulses that have times. */
-static bool check_delays(elab *e, atvi_place when) {
-  if (!e->lang->n_delay || !e->n_condition) return true;
-  const char *hint =
-      atvi_pool_printf(e->s->pool,
-                       "give the pulse of line %d times, or put a chain of states in the place of the delay: "
-                       "dY[1]/dt = n/tau*(S - Y[1]), dY[i in 2..n]/dt = n/tau*(Y[i-1] - Y[i])",
-                       when.line);
-  if (!hint) return atvi_lang_nomem(e->s), false;
-  atvi_lang_error(e->s, e->delay_at, hint, "delay() does not go together with pulses that have a condition");
-  return false;
-}
-
 /* Whether a pulse may be at t. */
 static bool pulse_time(elab *e, atvi_place at, double t) {
   if (t < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
@@ -361,12 +348,7 @@ bool atvi_lang_pulses(elab *e) {
   if (!(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows)))) return false;
   e->lang->pulse = NULL;
   e->pulse_cap = e->n_condition = 0;
-  atvi_place when = {0};
-  for (atvi_idx i = 0; i < e->file->n; i++) {
-    const ast_stmt *st = &e->file->stmt[i];
-    if (st->kind != KW_PULSE) continue;
-    if (!pulse(e, st, number++)) return false;
-    if (st->when && !when.line) when = st->at;
-  }
-  return check_delays(e, when);
+  for (atvi_idx i = 0; i < e->file->n; i++)
+    if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;
+  return true;
 }

@@ -232,7 +232,7 @@ atvi_status atvi_model_solver(atvi_model *m) {
   describe_exact(m);
   if (m->has_ode && m->lang->steady) ATVI_TRY(describe_steady(m));
   if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
-      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2 || m->n_delay > 0)
+      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2)
     return m->has_ode && m->lang->steady && !m->steady.jac.fn
                ? atvi_model_jacobian(m, m->rhs_node, !m->interpret, &m->jacobian, &m->steady.jac, &p.jac,
                                      &p.rhs)

@@ -3,7 +3,8 @@
  *
  * Steps are at most as long as the shortest delay, so that what they need lies in steps that are done: the tape has them with their
  * slopes, and between its ends a step is y(t + q h) = y + h sum_i b_i(q) k_i (path.c). Before the start it is the initial state.
- * Jumps come again a delay later; where steps meet at one, a step sees the side on which it lies itself.
+ * Jumps come again a delay later; where steps meet at one, a step sees the side on which it lies itself. The caller's stops and moving
+ * instants say when, but for those of roots (events.c).
  *
  * Adjoint    what a stage at time t owes to the state at s = t - tau, the adjoint d of which the vjp gives, is handed to the step there:
  *            its y gains d, its k_i gain h b_i d, and its ends, where they move, d times the derivatives by h and t; tau loses d dy/ds, the
@@ -13,6 +14,7 @@
 #include <string.h>
 
 static const double INWARD = 1e-9; /* of the way to the middle of the step: tells the sides of a jump apart */
+static const double ROUNDING = 1e-12; /* a step that is longer than a delay by this is as long */
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
 
@@ -58,10 +60,10 @@ void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w) {
     double most = HUGE_VAL;
     for (atvi_idx d = 0; d < w->n_delay; d++) most = fmin(most, lag_of(ode, w, d, l));
     if (in(w->run, l) && !(most > 0)) atvi_ode_fail_lane(w, l, ATVI_RUN_SMALL);
-    if (w->hs[l] > most) {
-      w->hs[l] = fmax(most, 0);
-      w->tnew[l] = w->t[l] + w->hs[l];
-    }
+    if (!(w->hs[l] > most * (1 + ROUNDING))) continue;
+    const double left = w->tstop[l] - w->t[l];
+    w->hs[l] = left < 2 * most ? 0.5 * left : fmax(most, 0);
+    w->tnew[l] = w->t[l] + w->hs[l];
   }
 }
 
@@ -89,8 +91,8 @@ void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t)
         *to = w->past[i];
         continue;
       }
-      atvi_ode_dense_weights(q, b, NULL);
-      for (int j = 0; j < 7; j++) sum += b[j] * slopes_of(w, r)[j * size + i];
+      atvi_ode_dense_weights(ode->method, q, b, NULL);
+      for (int j = 0; j < 7; j++) sum += b[j] != 0 ? b[j] * slopes_of(w, r)[j * size + i] : 0;
       *to = atvi_ode_record_y(r)[i] + r->h[l] * sum;
     }
 }
@@ -112,42 +114,47 @@ void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_r
   const atvi_idx size = w->n * ATVI_LANES;
   for (atvi_idx d = 0; d < w->n_delay; d++)
     for (int l = 0; l < ATVI_LANES; l++) {
-      const double bar = w->dbar[d * ATVI_LANES + l];
+      const double bar = w->dbar[d * ATVI_LANES + l], share = w->unhanded ? 0 : bar;
       const atvi_idx i = ode->delay[d].state * ATVI_LANES + l;
       double q, b[7], db[7], rate = 0, by_h = 0;
       if (!in(me->mask, l)) continue;
       const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
       if (!r) {
-        w->past_bar[i] += bar;
+        w->past_bar[i] += share;
         continue;
       }
       double *to = handed(w, r);
-      atvi_ode_dense_weights(q, b, db);
+      atvi_ode_dense_weights(ode->method, q, b, db);
       for (int j = 0; j < 7; j++) {
+        if (b[j] == 0 && db[j] == 0) continue;
         const double k = slopes_of(w, r)[j * size + i];
         rate += db[j] * k;
         by_h += (b[j] - q * db[j]) * k;
-        to[j * size + i] += r->h[l] * b[j] * bar;
+        to[j * size + i] += r->h[l] * b[j] * share;
       }
-      to[7 * size + i] += bar;
-      to[8 * size + l] += by_h * bar;
-      to[8 * size + ATVI_LANES + l] -= rate * bar;
+      to[7 * size + i] += share;
+      to[8 * size + l] += by_h * share;
+      to[8 * size + ATVI_LANES + l] -= rate * share;
       w->tbar[l] += rate * bar;
       if (ode->delay[d].par >= 0) parbar[ode->delay[d].par * ATVI_LANES + l] -= rate * bar;
     }
 }
 
-void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double *kbar) {
+void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double sign,
+                         double *kbar) {
   const double *from = handed(w, r) + stage * w->n * ATVI_LANES;
-  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) kbar[i] += from[i];
+  if (w->untaken) return;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) kbar[i] += sign * from[i];
 }
 
 void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
   const double *k = slopes_of(w, r), *y = atvi_ode_record_y(r);
+  const atvi_ode_tableau *tb = ode->method == ATVI_ODE_RK4 ? &atvi_ode_rk4 : &atvi_ode_tsit5;
+  if (ode->method == ATVI_ODE_STIFF) return; /* it is that of the last stage */
   for (atvi_idx i = 0; i < size; i++) {
     double sum = 0;
-    for (int j = 0; j < 6; j++) sum += atvi_ode_tsit5.a[6][j] * k[j * size + i];
+    for (int j = 0; j < tb->stages; j++) sum += tb->a[tb->stages][j] * k[j * size + i];
     w->yend[i] = y[i] + r->h[i % ATVI_LANES] * sum;
   }
   atvi_ode_run(w, &ode->vjp, r->tnew, w->yend, handed(w, r) + 6 * size, w->mid, parbar);
@@ -165,6 +172,7 @@ void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r) {
 
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end) {
   const double *by_h = handed(w, r) + 8 * w->n * ATVI_LANES, *by_t = by_h + ATVI_LANES;
+  if (w->untaken) return;
   for (int l = 0; l < ATVI_LANES; l++) {
     end[l] += by_h[l] + w->tbar_seventh[l];
     start[l] += by_t[l] - by_h[l];

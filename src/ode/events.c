@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Instants that have another time in every lane: jumps and pulses at times of par, and pulses when a root becomes positive.
  *
- * Movers     numbered: jumps, then moving pulses, then roots. A step ends at each, and the next begins there; records say what moves
+ * Movers     numbered: jumps, then moving pulses, then roots, then echoes. A step ends at each, and the next begins there; records say what moves
  *            the instant at which they begin.
  * Roots      looked for in accepted steps, at the ends and three points of the Hermite polynomial between them. The step is then tried
  *            again with other lengths until g is positive by rounding alone: the state there is one of the scheme, g(t + h, y(h)) = 0.
@@ -11,6 +11,8 @@
  *            A time of par gains it. A root's time follows from g = 0: with the step's own adjoint for the seed dg/dy, of which
  *            D = dg/dt + d g / d t' is the slope of g, everything before loses b / D times that of g. All of this is exact for steps
  *            held fixed.
+ * Echoes     with delays, what the pulse of a root does comes again a delay later, a little smoother each time: the steps land on the first
+ *            few of these instants too. The time of each is that of an earlier one and a lag, which both gain its adjoint.
  * Ties       instants that differ by rounding are one, and what moves it is the first of them. Where one falls on a stop, that stop does not move: the part of the step before is taken from the exact
  *            solution, lambda^T f. */
 #include "ode/work.h"
@@ -23,7 +25,9 @@ enum {
   MOST_CLOSE =
       3, /* and events in a row, each CLOSE to the one before: they pile up, as those of a bouncing ball */
   MOST_TRIES = 100, /* to locate a root; bisection alone needs 60 */
-  INNER = 4         /* parts of a step */
+  INNER = 4,        /* parts of a step */
+  MOST_ORDER = 4,   /* how often an instant comes again */
+  MOST_AGAIN = 64   /* and how many times that are, at most */
 };
 
 static const double CLOSE = 1e-10; /* of the whole span */
@@ -32,7 +36,14 @@ static const double SAME_G = 16; /* a pulse that changes what rounding left of g
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
 
-static bool is_root(const atvi_ode *ode, int32_t mover) { return mover >= ode->n_jump + ode->n_moving; }
+static atvi_idx first_root(const atvi_ode *ode) { return ode->n_jump + ode->n_moving; }
+
+/* The one mover of all echoes. */
+static int32_t echo_mover(const atvi_ode *ode) { return (int32_t)(first_root(ode) + ode->n_root); }
+
+static bool is_root(const atvi_ode *ode, int32_t mover) {
+  return mover >= first_root(ode) && mover < echo_mover(ode);
+}
 
 /* Place in par of the time of a mover that is not a root. */
 static atvi_idx par_of(const atvi_ode *ode, int32_t mover) {
@@ -50,6 +61,7 @@ static void roots_at(const atvi_ode *ode, atvi_ode_work *w, const double *t, con
 
 void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
   memset(w->done, 0, (size_t)ode->n_moving * sizeof *w->done);
+  w->echo_n = w->echo_low = 0;
   for (int l = 0; l < ATVI_LANES; l++) {
     w->on[l] = 0;
     w->fired[l] = w->close[l] = 0;
@@ -62,14 +74,79 @@ void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
     for (int l = 0; l < ATVI_LANES; l++) w->on[l] |= (uint64_t)(w->holds[e * ATVI_LANES + l] != 0) << e;
 }
 
-/* Whether mover m lies behind lane l; if not, the next stop is not beyond it. */
-static bool reached(const atvi_ode *ode, atvi_ode_work *w, int32_t m, int l, bool start) {
-  double at = time_of(ode, w, m, l), same = SAME * fmax(w->span, fabs(w->t[l]));
+/* Whether mover m, of time `at`, lies behind lane l; if not, the next stop is not beyond it. */
+static bool reached(const atvi_ode *ode, atvi_ode_work *w, int32_t m, double at, int l, bool start) {
+  double same = SAME * fmax(w->span, fabs(w->t[l]));
   if (at > w->t[l] + same) {
     if (!ode->steady && at < w->tstop[l] - same) w->tstop[l] = at;
     return false;
   }
   if (!start && w->mover[l] < 0) w->mover[l] = m;
+  return true;
+}
+
+static double lag_of(const atvi_ode *ode, const atvi_ode_work *w, atvi_idx d, int l) {
+  const atvi_idx par = ode->delay[d].par;
+  return par >= 0 ? w->par[par * ATVI_LANES + l] : ode->delay[d].lag;
+}
+
+/* Whether delay d is the first with its lag; how many such there are. */
+static bool first_lag(const atvi_ode *ode, atvi_idx d) {
+  const atvi_ode_delay *p = ode->delay;
+  for (atvi_idx j = 0; j < d; j++)
+    if (p[j].par == p[d].par && (p[d].par >= 0 || p[j].lag == p[d].lag)) return false;
+  return true;
+}
+
+static atvi_idx lags(const atvi_ode *ode) {
+  atvi_idx n = 0;
+  for (atvi_idx d = 0; d < ode->n_delay; d++) n += first_lag(ode, d);
+  return n;
+}
+
+static bool push_echo(atvi_ode_work *w, atvi_ode_echo e) {
+  if (w->echo_n == w->echo_cap) {
+    atvi_idx cap = w->echo_cap ? 2 * w->echo_cap : 64;
+    atvi_ode_echo *more = atvi_block(w->ctx, (size_t)cap * sizeof *more);
+    if (!more) return false;
+    if (w->echo_n) memcpy(more, w->echo, (size_t)w->echo_n * sizeof *more);
+    atvi_block_free(w->ctx, w->echo);
+    w->echo = more;
+    w->echo_cap = cap;
+  }
+  w->echo[w->echo_n++] = e;
+  return true;
+}
+
+/* The instant at which lane l is comes again after every lag, as it has `order` times before. */
+static bool come_again(const atvi_ode *ode, atvi_ode_work *w, int l, int32_t order) {
+  const double end = ode->stop[ode->n_stop - 1].t;
+  double times = 1;
+  for (int k = 0; k <= order; k++) times *= (double)lags(ode);
+  if (order >= MOST_ORDER || (order && times > MOST_AGAIN)) return true;
+  for (atvi_idx d = 0; d < ode->n_delay; d++) {
+    const double t = w->t[l] + lag_of(ode, w, d, l);
+    if (!first_lag(ode, d) || !(t < end)) continue;
+    atvi_ode_echo e = {
+        .t = t, .lane = l, .from = w->instant[l], .delay = (int32_t)d, .order = order + 1, .mover = -1};
+    if (!push_echo(w, e)) return false;
+    reached(ode, w, echo_mover(ode), t, l, true);
+  }
+  return true;
+}
+
+/* Lanes pass the echoes that they have reached. */
+static bool pass_echoes(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, unsigned *fresh) {
+  while (w->echo_low < w->echo_n && w->echo[w->echo_low].done) w->echo_low++;
+  for (atvi_idx i = w->echo_low, n = w->echo_n; i < n; i++) {
+    const int l = w->echo[i].lane;
+    if (w->echo[i].done || !in(lanes, l) || !reached(ode, w, echo_mover(ode), w->echo[i].t, l, false))
+      continue;
+    w->echo[i].done = true;
+    *fresh |= 1u << l;
+    if (w->instant[l] < 0) w->instant[l] = (int32_t)i;
+    if (!come_again(ode, w, l, w->echo[i].order)) return false;
+  }
   return true;
 }
 
@@ -81,7 +158,8 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
     uint32_t passed = w->passed[l];
     w->tstop[l] = ode->stop[w->seg[l] + 1].t;
     for (int32_t j = 0; j < ode->n_jump; j++)
-      if (!(passed >> j & 1) && reached(ode, w, j, l, start)) passed |= (uint32_t)1 << j;
+      if (!(passed >> j & 1) && reached(ode, w, j, time_of(ode, w, j, l), l, start))
+        passed |= (uint32_t)1 << j;
     if (passed == w->passed[l]) continue;
     w->passed[l] = passed;
     atvi_ode_set_passed(ode, w, l, passed);
@@ -90,14 +168,16 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
   for (atvi_idx k = 0; k < ode->n_moving; k++) {
     unsigned now = 0;
     for (int l = 0; l < ATVI_LANES; l++)
-      if (in(lanes & ~w->done[k], l))
-        now |= (unsigned)reached(ode, w, (int32_t)(ode->n_jump + k), l, start) << l;
+      if (in(lanes & ~w->done[k], l)) {
+        const int32_t mover = (int32_t)(ode->n_jump + k);
+        now |= (unsigned)reached(ode, w, mover, time_of(ode, w, mover, l), l, start) << l;
+      }
     w->done[k] |= now;
     *fresh |= now;
     if (now && ode->moving[k].pulse >= 0 && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, k, now))
       return false;
   }
-  return true;
+  return pass_echoes(ode, w, lanes, fresh);
 }
 
 /* The largest of the roots whose conditions do not hold yet, or -inf; *which says which. */
@@ -195,13 +275,13 @@ static unsigned suspects(const atvi_ode *ode, atvi_ode_work *w, unsigned accepte
 
 void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
   static const double SHORT = 1e-6; /* of the step */
-  const int32_t first = (int32_t)(ode->n_jump + ode->n_moving);
+  const atvi_idx first = first_root(ode);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++) w->mid[i + l] = w->y[i + l] + SHORT * w->h[l] * w->k[i + l];
   for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + SHORT * w->h[l];
   roots_at(ode, w, w->ts, w->mid, w->gtry);
   for (int l = 0; l < ATVI_LANES; l++) {
-    if (!in(lanes, l) || w->mover[l] < first) continue;
+    if (!in(lanes, l) || !is_root(ode, w->mover[l])) continue;
     const atvi_idx e = w->mover[l] - first, at = e * ATVI_LANES + l;
     bool kept = fabs(w->g[at] - w->gfired[l]) <= SAME_G * fabs(w->gfired[l]);
     if (!kept || !(w->gtry[at] < w->g[at])) continue;
@@ -255,12 +335,26 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
     if (which[l] >= 0 && w->tnew[l] == w->tstop[l]) which[l] = -1;
 }
 
+/* A root acts where lane l is: an instant that comes again. */
+static bool note_instant(const atvi_ode *ode, atvi_ode_work *w, int l) {
+  if (!w->n_delay) return true;
+  if (w->instant[l] < 0) {
+    w->instant[l] = (int32_t)w->echo_n;
+    atvi_ode_echo e = {.t = w->t[l], .lane = l, .from = -1, .delay = -1, .mover = w->mover[l], .done = true};
+    if (!push_echo(w, e)) return false;
+  }
+  return come_again(ode, w, l, 0);
+}
+
 /* The pulse of root e in the lanes of mask. */
 static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, unsigned *fresh) {
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(mask, l)) continue;
     w->on[l] |= (uint64_t)1 << e;
-    if (w->fired[l]++ < MOST_FIRED && w->close[l] < MOST_CLOSE) continue;
+    if (w->fired[l]++ < MOST_FIRED && w->close[l] < MOST_CLOSE) {
+      if (!note_instant(ode, w, l)) return false;
+      continue;
+    }
     atvi_ode_fail_lane(w, l, ATVI_RUN_EVENTS);
     mask &= ~(1u << l);
   }
@@ -281,7 +375,7 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const 
     for (int l = 0; l < ATVI_LANES; l++)
       if (which[l] == e && in(w->run, l)) {
         mask |= 1u << l;
-        w->mover[l] = (int32_t)(ode->n_jump + ode->n_moving + e);
+        w->mover[l] = (int32_t)(first_root(ode) + e);
         w->close[l] = w->t[l] - w->last_fired[l] < CLOSE * w->span ? w->close[l] + 1 : 0;
         w->last_fired[l] = w->t[l];
       }
@@ -335,21 +429,31 @@ static void find_root(const atvi_ode *ode, atvi_ode_work *w, int e,
   }
 }
 
+/* The time of a mover in lane l of a replay; i: the number of the instant, with delays. */
+static double replay_time(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t i, int l) {
+  if (mover < first_root(ode)) return time_of(ode, w, mover, l);
+  if (!w->n_delay) return w->tevent[l];
+  double lag = 0;
+  for (; w->echo[i].from >= 0; i = w->echo[i].from) lag += lag_of(ode, w, w->echo[i].delay, l);
+  const atvi_ode_echo *e = &w->echo[i];
+  return lag + (e->mover < 0 ? e->t : is_root(ode, e->mover) ? e->replay[l] : time_of(ode, w, e->mover, l));
+}
+
 void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
                            int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
   const atvi_ode_record *next = next_of(w, r, n, lane);
   const bool tied = r->t[lane] == ode->stop[r->seg[lane]].t;
   const int32_t from = tied ? -1 : r->mover[lane], to = next && !in(r->landed, lane) ? next->mover[lane] : -1;
   for (int l = 0; l < ATVI_LANES; l++) {
-    double begin = from < 0 ? r->t[lane] : is_root(ode, from) ? w->tevent[l] : time_of(ode, w, from, l);
-    double end = to < 0 || is_root(ode, to) ? r->tnew[lane] : time_of(ode, w, to, l);
+    double begin = from < 0 ? r->t[lane] : replay_time(ode, w, from, r->echo[lane], l);
+    double end = to < 0 || is_root(ode, to) ? r->tnew[lane] : replay_time(ode, w, to, next->echo[lane], l);
     w->t[l] = begin;
     w->tnew[l] = end;
     w->hs[l] += (end - r->tnew[lane]) - (begin - r->t[lane]);
   }
   if (to < 0 || !is_root(ode, to)) return;
-  find_root(ode, w, to - (int32_t)(ode->n_jump + ode->n_moving), attempt);
-  memcpy(w->tevent, w->tnew, sizeof w->tevent);
+  find_root(ode, w, to - (int32_t)first_root(ode), attempt);
+  memcpy(w->n_delay ? w->echo[next->echo[lane]].replay : w->tevent, w->tnew, sizeof w->tevent);
 }
 
 /* ---- the way back ---- */
@@ -394,6 +498,20 @@ static void state_at(atvi_ode_work *w, const atvi_ode_instant *at, unsigned lane
   }
 }
 
+/* Adjoint of the time of an instant. */
+static double bar_of(const atvi_ode_work *w, const atvi_ode_instant *at, int l) {
+  return at->bar[l] + (at->echo[l] >= 0 ? w->echo[at->echo[l]].bar : 0);
+}
+
+/* What has moved an instant, other than a root, gains its adjoint. */
+static void give(const atvi_ode *ode, const atvi_ode_work *w, const atvi_ode_instant *at, int l, double bar,
+                 double *parbar) {
+  const atvi_ode_echo *e = at->mover[l] == echo_mover(ode) ? &w->echo[at->echo[l]] : NULL;
+  const atvi_idx par = e ? ode->delay[e->delay].par : par_of(ode, at->mover[l]);
+  if (e) w->echo[e->from].bar += bar;
+  if (par >= 0) parbar[par * ATVI_LANES + l] += bar;
+}
+
 void atvi_ode_instant_pulse(const atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at) {
   const atvi_ode_record *r = atvi_ode_record_at(w, i);
   for (int l = 0; l < ATVI_LANES; l++) {
@@ -401,6 +519,7 @@ void atvi_ode_instant_pulse(const atvi_ode_work *w, atvi_idx i, atvi_ode_instant
     if (r->mover[l] >= 0) {
       at->mover[l] = r->mover[l];
       at->bar[l] += w->tbar[l];
+      if (r->echo[l] >= 0) at->echo[l] = r->echo[l];
     }
     at->record[l] = i;
   }
@@ -417,50 +536,44 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(tied, l)) continue;
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) at->bar[l] += w->lam[i] * w->kk[i];
-    parbar[par_of(ode, at->mover[l]) * ATVI_LANES + l] += at->bar[l];
-    at->mover[l] = -1;
+    give(ode, w, at, l, bar_of(w, at, l), parbar);
+    at->mover[l] = at->echo[l] = -1;
     at->bar[l] = 0;
   }
 }
 
-/* The roots of the lanes in `roots`, at their instants: dg/dy to w->lam, dg/dpar added to par2; gives dg/dt in slope. */
+/* The roots of the lanes in `roots`, at their instants, times seed: dg/dy to w->lam, dg/dpar added to parbar; dg/dt is in w->tbar. */
 static void seed_roots(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
-                       const atvi_ode_instant *at, unsigned roots, double slope[ATVI_LANES]) {
-  const int32_t first = (int32_t)(ode->n_jump + ode->n_moving);
+                       const atvi_ode_instant *at, unsigned roots, const double *seed, double *parbar) {
+  const atvi_idx first = first_root(ode);
   state_at(w, at, roots);
   for (atvi_idx e = 0; e < ode->n_root; e++)
     for (int l = 0; l < ATVI_LANES; l++)
-      w->gtry[e * ATVI_LANES + l] = in(roots, l) && at->mover[l] - first == e ? 1 : 0;
-  atvi_ode_run(w, &ode->root_vjp, r->tnew, w->mid, w->gtry, w->err, w->par2);
+      w->gtry[e * ATVI_LANES + l] = in(roots, l) && at->mover[l] - first == e ? seed[l] : 0;
+  atvi_ode_run(w, &ode->root_vjp, r->tnew, w->mid, w->gtry, w->err, parbar);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
     w->lam[i] = in(roots, (int)(i % ATVI_LANES)) ? w->err[i] : 0;
-  memcpy(slope, w->tbar, sizeof w->tbar);
 }
 
-/* Of the lanes in `roots`, takes off what the step before owes to g = 0. */
-static void constrain(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
-                      const atvi_ode_instant *at, unsigned roots, double *parbar, ends *bar) {
-  const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
-  double slope[ATVI_LANES], share[ATVI_LANES], *lam = w->lam2;
-  memcpy(lam, w->lam, (size_t)size * sizeof *lam);
-  memset(w->par2, 0, (size_t)width * sizeof *w->par2);
-  seed_roots(ode, w, r, at, roots, slope);
-  ends of_g = back_noting(ode, w, r, w->par2);
-  /* lam2 is lambda after the step, lam that of g before it */
-  for (atvi_idx i = 0; i < size; i++) {
-    double x = w->lam[i];
-    w->lam[i] = lam[i];
-    lam[i] = x;
-  }
-  *bar = back_noting(ode, w, r, parbar);
-  for (int l = 0; l < ATVI_LANES; l++) {
-    share[l] = in(roots, l) ? (at->bar[l] + bar->end[l]) / (slope[l] + of_g.end[l]) : 0;
-    if (in(roots, l)) bar->start[l] -= share[l] * of_g.start[l];
-  }
-  for (atvi_idx i = 0; i < size; i++)
-    if (in(roots, (int)(i % ATVI_LANES))) w->lam[i] -= share[i % ATVI_LANES] * lam[i];
-  for (atvi_idx i = 0; i < width; i++)
-    if (in(roots, (int)(i % ATVI_LANES))) parbar[i] -= share[i % ATVI_LANES] * w->par2[i];
+/* As back_noting, for a step that ends at g = 0 in the lanes of `roots`: what moves that end is taken off. */
+static ends back_to_root(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
+                         const atvi_ode_instant *at, unsigned roots, double *parbar) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double slope[ATVI_LANES], share[ATVI_LANES];
+  memcpy(w->lam2, w->lam, (size_t)size * sizeof *w->lam);
+  w->unhanded = w->untaken = true;
+  seed_roots(ode, w, r, at, roots, w->one, w->par2);
+  memcpy(slope, w->tbar, sizeof slope);
+  const ends of_g = back_noting(ode, w, r, w->par2);
+  w->untaken = false;
+  memcpy(w->lam, w->lam2, (size_t)size * sizeof *w->lam);
+  const ends free = back_noting(ode, w, r, w->par2);
+  w->unhanded = false;
+  for (int l = 0; l < ATVI_LANES; l++)
+    share[l] = in(roots, l) ? -(bar_of(w, at, l) + free.end[l]) / (slope[l] + of_g.end[l]) : 0;
+  seed_roots(ode, w, r, at, roots, share, parbar);
+  for (atvi_idx i = 0; i < size; i++) w->lam[i] += w->lam2[i];
+  return back_noting(ode, w, r, parbar);
 }
 
 void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at,
@@ -475,17 +588,13 @@ void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atv
   if (!moving) {
     atvi_ode_step_back(ode, w, r, parbar);
   } else {
-    ends bar;
     atvi_ode_slopes(ode, w, r);
-    if (roots)
-      constrain(ode, w, r, at, roots, parbar, &bar);
-    else
-      bar = back_noting(ode, w, r, parbar);
+    const ends bar = roots ? back_to_root(ode, w, r, at, roots, parbar) : back_noting(ode, w, r, parbar);
     for (int l = 0; l < ATVI_LANES; l++) {
       if (!in(r->mask, l)) continue;
-      if (at->mover[l] >= 0 && !in(roots, l))
-        parbar[par_of(ode, at->mover[l]) * ATVI_LANES + l] += at->bar[l] + bar.end[l];
+      if (at->mover[l] >= 0 && !in(roots, l)) give(ode, w, at, l, bar_of(w, at, l) + bar.end[l], parbar);
       at->mover[l] = r->mover[l];
+      at->echo[l] = r->mover[l] >= 0 ? r->echo[l] : -1;
       at->bar[l] = r->mover[l] >= 0 ? bar.start[l] : 0;
     }
   }

@@ -23,6 +23,7 @@ ALWAYS const double *stage_time(double *ts, const double *t, const double *tnew,
 void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_tsit5;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
+  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
   for (int s = 1; s < 6; s++) {
     double *y = w->ys + s * size;
     combine(s, n, tb->a[s], w->hs, w->y, w->k, y);
@@ -35,17 +36,20 @@ void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   ATVI_ISA_NAME(atvi_ode_measure_slopes)(w, tb->e);
 }
 
-/* From y: the new state. */
+/* From y: the new state; with delays its slope k[6] too. The stages are in ys[1 .. 3]. */
 void ATVI_ISA_NAME(atvi_ode_rk4_step)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_rk4;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
+  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
   atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->k, NULL);
   for (int s = 1; s < 4; s++) {
-    combine(s, n, tb->a[s], w->hs, w->y, w->k, w->ys);
+    double *y = w->ys + s * size;
+    combine(s, n, tb->a[s], w->hs, w->y, w->k, y);
     const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
-    atvi_ode_run(w, &ode->rhs, t, w->ys, NULL, w->k + s * size, NULL);
+    atvi_ode_run(w, &ode->rhs, t, y, NULL, w->k + s * size, NULL);
   }
   combine(4, n, tb->a[4], w->hs, w->y, w->k, w->ynew);
+  if (w->n_delay) atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
 }
 
 void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w,
@@ -67,7 +71,7 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
     combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
     if (w->noting) atvi_ode_note_stage(w, s, w->err);
-    if (w->n_delay) atvi_ode_delay_take(w, r, s, w->err);
+    if (w->n_delay) atvi_ode_delay_take(w, r, s, 1, w->err);
     atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
     if (w->n_delay) atvi_ode_delay_hand(ode, w, r, t, parbar);
     if (w->noting) atvi_ode_note_time(w, tb->c[s]);

@@ -66,11 +66,11 @@ static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
   if (o->steady && (o->method != ATVI_ODE_STIFF || o->n_stop != 2 || o->n_moving + o->n_root > 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: steady with method %d, %td stops and %td events", (int)o->method,
                      o->n_stop, o->n_moving + o->n_root);
-  if (o->n_delay && (o->method != ATVI_ODE_RK45 || o->n_root > 0))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delays with method %d and %td roots", (int)o->method, o->n_root);
+  if (o->n_delay && (o->method == ATVI_ODE_MAP || o->steady))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delays with method %d", (int)o->method);
   for (atvi_idx d = 0; d < o->n_delay; d++)
     if (o->delay[d].state < 0 || o->delay[d].state >= o->n || o->delay[d].par < -1 ||
-        o->delay[d].par >= o->n_par)
+        o->delay[d].par >= o->n_par || (o->method == ATVI_ODE_RK4 && o->delay[d].par >= 0))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delay %td is of state %td, by parameter %td", d,
                        o->delay[d].state, o->delay[d].par);
   if (o->n_root && (!o->root.fn || (o->vjp.fn && !o->root_vjp.fn)))
@@ -245,6 +245,7 @@ atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work 
 void atvi_ode_work_free(atvi_ode_work *w) {
   if (!w) return;
   atvi_block_free(w->ctx, w->tape);
+  atvi_block_free(w->ctx, w->echo);
   atvi_block_free(w->ctx, w);
 }
 
@@ -283,7 +284,9 @@ void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t 
 }
 
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {
-  double steps = (ode->stop[s + 1].t - ode->stop[s].t) / ode->h;
+  double h = ode->h;
+  for (atvi_idx d = 0; d < ode->n_delay; d++) h = fmin(h, ode->delay[d].lag); /* what is delayed is done */
+  double steps = (ode->stop[s + 1].t - ode->stop[s].t) / h;
   bool map = ode->method == ATVI_ODE_MAP;
   double whole = map ? round(steps) : fmax(1, ceil(steps * (1 - GRID_TOL)));
   return whole < STEPS_MOST ? (atvi_idx)whole : (atvi_idx)STEPS_MOST; /* infinite ones too */

@@ -80,7 +80,8 @@ typedef struct {
   atvi_idx n_root;
   atvi_prog root, root_vjp;
   const atvi_idx *root_pulse; /* [n_root] */
-  /* Delayed states: table value n_tab + n_jump + d, in rhs and vjp alone. RK45 only, without roots; every solve is then one with tape. */
+  /* Delayed states: table value n_tab + n_jump + d, in rhs, vjp and jac alone. Not with MAP; with RK4 no lag of par. Every solve is then one
+   * with tape. */
   atvi_idx n_delay;
   const atvi_ode_delay *delay; /* [n_delay] */
   /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The path of a run between its steps, from the tape.
  *
- * RK45 has the interpolant of order 4 of its authors, y(t + q h) = y + h sum_i b_i(q) k_i (Tsitouras 2011), the others the cubic Hermite
- * polynomial of the states and slopes at both ends. Difference equations keep their state until the next step. */
+ * y(t + q h) = y + h sum_i b_i(q) k_i. RK45 has the interpolant of order 4 of its author (Tsitouras 2011), the others the cubic Hermite
+ * polynomial of the states and slopes at both ends: each one order below its method, as the method of steps needs it. Difference equations
+ * keep their state until the next step. */
 #include "ode/work.h"
 #include <string.h>
 
-/* b_i(q) = sum_m WEIGHT[i][m - 1] q^m */
+/* RK45: b_i(q) = sum_m WEIGHT[i][m - 1] q^m */
 static const double WEIGHT[7][4] = {
     {1, -2.7637061972748258, 2.9132554618219126, -1.0530884977290216},
     {0, 0.1317, -0.2234, 0.1017},
@@ -17,12 +18,27 @@ static const double WEIGHT[7][4] = {
     {0, 1.5, -4, 2.5},
 };
 
-void atvi_ode_dense_weights(double q, double b[7], double *slope) {
+/* phi(q) times the weights of the step, and the slopes at both ends */
+static void hermite(const double *step, int last, double q, double b[7], double *slope) {
   for (int i = 0; i < 7; i++) {
-    const double *c = WEIGHT[i];
-    b[i] = q * (c[0] + q * (c[1] + q * (c[2] + q * c[3])));
-    if (slope) slope[i] = c[0] + q * (2 * c[1] + q * (3 * c[2] + q * 4 * c[3]));
+    b[i] = q * q * (3 - 2 * q) * step[i];
+    if (slope) slope[i] = 6 * q * (1 - q) * step[i];
   }
+  b[0] += q * (1 - q) * (1 - q);
+  b[last] += q * q * (q - 1);
+  if (slope) slope[0] += (1 - q) * (1 - 3 * q), slope[last] += q * (3 * q - 2);
+}
+
+void atvi_ode_dense_weights(atvi_ode_method method, double q, double b[7], double *slope) {
+  const bool stiff = method == ATVI_ODE_STIFF;
+  if (stiff || method == ATVI_ODE_RK4)
+    hermite(stiff ? atvi_ode_esdirk4.a[5] : atvi_ode_rk4.a[4], stiff ? 5 : 6, q, b, slope);
+  else
+    for (int i = 0; i < 7; i++) {
+      const double *c = WEIGHT[i];
+      b[i] = q * (c[0] + q * (c[1] + q * (c[2] + q * c[3])));
+      if (slope) slope[i] = c[0] + q * (2 * c[1] + q * (3 * c[2] + q * 4 * c[3]));
+    }
 }
 
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r) {
@@ -60,9 +76,7 @@ static void finish(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record 
     for (int j = 0; j < tb->stages; j++) sum += tb->a[tb->stages][j] * w->kk[j * size + i];
     w->yend[i] = ode->method == ATVI_ODE_STIFF ? y[5 * size + i] : y[i] + r->h[i % ATVI_LANES] * sum;
   }
-  if (ode->method == ATVI_ODE_STIFF)
-    memcpy(w->kk + 6 * size, w->kk + 5 * size, (size_t)size * sizeof *w->kk);
-  else
+  if (ode->method != ATVI_ODE_STIFF)
     atvi_ode_run(w, &ode->rhs, r->tnew, w->yend, NULL, w->kk + 6 * size, NULL);
 }
 
@@ -74,19 +88,15 @@ static double between(const atvi_ode *ode, const atvi_ode_work *w, const atvi_od
   if (q <= 0) return y0;
   if (q >= 1) return y1;
   if (ode->method == ATVI_ODE_MAP) return y0;
-  if (ode->method == ATVI_ODE_RK45) {
-    for (int j = 0; j < 7; j++) sum += b[j] * w->kk[j * size + i];
-    return y0 + h * sum;
-  }
-  return y0 + q * (y1 - y0) +
-         q * (q - 1) * ((1 - 2 * q) * (y1 - y0) + (q - 1) * h * w->kk[i] + q * h * w->kk[6 * size + i]);
+  for (int j = 0; j < 7; j++) sum += b[j] != 0 ? b[j] * w->kk[j * size + i] : 0;
+  return y0 + h * sum;
 }
 
 void atvi_ode_piece_eval(const atvi_ode_piece *p, const double q[ATVI_LANES], double *out) {
   atvi_ode_work *w = p->work;
   for (int l = 0; l < ATVI_LANES; l++) {
     double b[7];
-    atvi_ode_dense_weights(q[l], b, NULL);
+    atvi_ode_dense_weights(p->ode->method, q[l], b, NULL);
     w->ts[l] = q[l] >= 1 ? p->record->tnew[l] : p->t[l] + q[l] * p->h[l];
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
       w->mid[i] = p->mask >> l & 1 && p->h[l] > 0 ? between(p->ode, w, p->record, i, q[l], b)

@@ -35,6 +35,7 @@ bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse,
     r->pulse = (int32_t)pulse;
     r->moving = (int32_t)moving;
     memcpy(r->mover, w->mover, sizeof r->mover);
+    memcpy(r->echo, w->instant, sizeof r->echo);
     memcpy(r->passed, w->passed, sizeof r->passed);
     memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
     w->tape_n++;
@@ -117,7 +118,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
     w->accepted[l] = w->rejected[l] = 0;
     w->tab_of[l] = NULL;
     w->passed[l] = 0;
-    w->mover[l] = -1;
+    w->mover[l] = w->instant[l] = -1;
     atvi_ode_set_passed(ode, w, l, 0);
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
   }
@@ -148,6 +149,7 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   r->pulse = -1;
   r->moving = -1;
   memcpy(r->mover, w->mover, sizeof r->mover);
+  memcpy(r->echo, w->instant, sizeof r->echo);
   memcpy(r->passed, w->passed, sizeof r->passed);
   for (int l = 0; l < ATVI_LANES; l++) {
     r->h[l] = in(accepted, l) ? w->hs[l] : 0;
@@ -181,17 +183,11 @@ static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atv
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
 
-/* Slopes at the beginning of a step. */
-static void renew(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
-  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->one);
-  w->kern->refresh(ode, w, lanes);
-}
-
 static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
   const atvi_ode_kernels *kern = w->kern;
   if (ode->n_stop == 1) return;
   void (*attempt)(const atvi_ode *, atvi_ode_work *) = attempt_of(ode, w);
-  renew(ode, w, ATVI_ODE_ALL);
+  kern->refresh(ode, w, ATVI_ODE_ALL);
   fail_nonfinite(w, w->k);
   if (ode->steady)
     atvi_ode_first_step_to_rest(ode, w);
@@ -213,10 +209,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       }
       w->ys = atvi_ode_record_y(r);
     }
-    if (w->n_delay) {
-      atvi_ode_delay_limit(ode, w);
-      atvi_ode_delay_middle(w, w->t, w->hs);
-    }
+    if (w->n_delay) atvi_ode_delay_limit(ode, w);
     attempt(ode, w);
     w->effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
@@ -226,7 +219,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       if (ode->n_root) atvi_ode_locate(ode, w, accepted, attempt, which);
       if (w->taping) room = record_step(ode, w, accepted);
       for (int l = 0; l < ATVI_LANES; l++)
-        if (in(accepted, l)) w->mover[l] = -1, w->skip[l] = 0;
+        if (in(accepted, l)) w->mover[l] = w->instant[l] = -1, w->skip[l] = 0;
       landed = kern->commit(w);
       unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
@@ -239,27 +232,27 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);
       return;
     }
-    if (fresh & w->run) renew(ode, w, fresh & w->run);
+    if (fresh & w->run) kern->refresh(ode, w, fresh & w->run);
     if (ode->n_root && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
   }
 }
 
-/* One step of hs from t to tnew in all lanes, y to y. */
-static void step_all(const atvi_ode *ode, atvi_ode_work *w) {
+/* One step of hs from t to tnew in all lanes, y to y. False: the tape is full. */
+static bool step_all(const atvi_ode *ode, atvi_ode_work *w) {
   switch (ode->method) {
   case ATVI_ODE_RK4: w->kern->rk4(ode, w); break;
   case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
   case ATVI_ODE_RK45:
   case ATVI_ODE_STIFF:
-    renew(ode, w, ATVI_ODE_ALL);
-    if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
+    w->kern->refresh(ode, w, ATVI_ODE_ALL);
     attempt_of(ode, w)(ode, w);
-    if (w->n_delay) record_step(ode, w, ATVI_ODE_ALL);
     break;
   }
+  const bool room = !(w->taping || w->n_delay) || record_step(ode, w, ATVI_ODE_ALL);
   double *y = w->y;
   w->y = w->ynew;
   w->ynew = y;
+  return room;
 }
 
 static void set_times(atvi_ode_work *w, double t, double tnew, double h) {
@@ -289,8 +282,7 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
     const double h = ode->method == ATVI_ODE_MAP ? ode->h : (t1 - t0) / (double)m;
     for (atvi_idx i = 0; i < m && room; i++, done++) {
       set_times(w, i ? t0 + (double)i * h : t0, i + 1 == m ? t1 : t0 + (double)(i + 1) * h, h);
-      room = !w->taping || record_step(ode, w, ATVI_ODE_ALL);
-      step_all(ode, w);
+      room = step_all(ode, w);
     }
     set_times(w, t1, t1, 0);
     fail_nonfinite(w, w->y);
@@ -427,8 +419,9 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   if (ode->steady) memcpy(w->lam, ybar, (size_t)size * sizeof *w->lam);
   w->ode = ode;
   if (w->n_delay) atvi_ode_delay_back_begin(w);
+  for (atvi_idx e = 0; e < w->echo_n; e++) w->echo[e].bar = 0;
   atvi_ode_instant at;
-  for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = -1, at.bar[l] = w->tbar[l] = 0;
+  for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = at.echo[l] = -1, at.bar[l] = w->tbar[l] = 0;
   const bool by_steps = w->settled != ATVI_ODE_ALL; /* in some lane */
   for (atvi_idx i = w->tape_n - 1; by_steps && i >= 0; i--) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);

@@ -8,7 +8,7 @@
  *           stages as exact solutions. Each lane stops on its own account; stopped lanes do not change any more.
  * Error     M^-1 h sum e_i k_i: the filter keeps the estimate bounded for stiff components.
  * Adjoint   with Ybar_i the full adjoint of Y_i (lambda for the last, before f is regarded), last stage first:
- *             s_i = h sum_{j>i} a_ji Ybar_j,   M_i^T kbar_i = s_i + h g e_i (e = lambda in the last stage, else 0),
+ *             s_i = h sum_{j>i} a_ji Ybar_j (and with delays what k_i is handed),   M_i^T kbar_i = s_i + h g e_i (e = lambda in the last stage, else 0),
  *             Ybar_i = (kbar_i - s_i) / (h g)  [= e_i + J_i^T kbar_i without cancellation],
  *           parameters gain (df/dp)^T kbar_i; explicit first stage kbar_1 = s_1, Ybar_1 = J_1^T kbar_1;
  *           d ell / d y = sum_i Ybar_i. */
@@ -129,6 +129,7 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_idx size = w->n * ATVI_LANES;
   const size_t bytes = (size_t)size * sizeof *w->y;
   newton nt = {{0}, {0}, {0}};
+  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
   factor(ode, w, w->t, w->y, w->hs, w->lu, w->piv);
   for (int s = 1; s < 6; s++) stage(ode, w, s, &nt);
   memcpy(w->ynew, w->ys + 5 * size, bytes);
@@ -137,6 +138,16 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
   ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, w->err);
   ATVI_ISA_NAME(atvi_ode_measure)(w);
   LANES(l) if (nt.failed[l] && !isnan(w->e2[l])) w->e2[l] = (double)INFINITY;
+}
+
+/* What the vjp of a stage with kbar says of delayed states and of times. */
+static void after_stage(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, int i,
+                        const double *t, double *kbar, double *parbar) {
+  if (w->n_delay) atvi_ode_delay_hand(ode, w, r, t, parbar);
+  if (!w->noting) return;
+  if (w->n_delay) atvi_ode_delay_take(w, r, i, -1, kbar); /* that part is not from the step itself */
+  atvi_ode_note_stage(w, i, kbar);
+  atvi_ode_note_time(w, atvi_ode_esdirk4.c[i]);
 }
 
 void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
@@ -156,17 +167,19 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
       combine(m, n, w->rev[i], r->h, w->zero, bar, s);
     else
       memset(s, 0, (size_t)size * sizeof *s);
+    if (w->n_delay) atvi_ode_delay_take(w, r, i, 1, s);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
-      LANES(l) kbar[q + l] = m ? s[q + l] : hg[l] * w->lam[q + l];
+      LANES(l) kbar[q + l] = m ? s[q + l] : FMA(hg[l], w->lam[q + l], s[q + l]);
     ATVI_ISA_NAME(atvi_ode_lu_solve_t)(n, w->lu, w->piv, kbar);
     atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
-    if (w->noting) atvi_ode_note_stage(w, i, kbar), atvi_ode_note_time(w, tb->c[i]);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) bar[m * size + q + l] = (kbar[q + l] - s[q + l]) / hg[l];
+    after_stage(ode, w, r, i, t, kbar, parbar);
   }
   combine(5, n, w->rev[0], r->h, w->zero, bar, kbar);
+  if (w->n_delay) atvi_ode_delay_take(w, r, 0, 1, kbar);
   atvi_ode_run(w, &ode->vjp, r->t, y, kbar, bar + 5 * size, parbar);
-  if (w->noting) atvi_ode_note_stage(w, 0, kbar), atvi_ode_note_time(w, 0);
+  after_stage(ode, w, r, 0, r->t, kbar, parbar);
   combine(6, n, ones, w->one, w->zero, bar, w->err);
   assign(n, r->h, w->err, w->lam);
 }

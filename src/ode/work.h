@@ -34,12 +34,26 @@ typedef struct atvi_ode_record {
   unsigned mask, landed;   /* landed: lanes that arrive at stop seg + 1 */
   /* what moves the instant at which the lane sets out or is pulsed, numbered as in events.c; -1: it does not move */
   int32_t mover[ATVI_LANES];
+  int32_t echo[ATVI_LANES];    /* with delays: the number of that instant, see events.c; -1: none */
   uint32_t passed[ATVI_LANES]; /* jumps that lie behind */
   int32_t pulse;               /* -1: a step */
   int32_t moving;              /* the moving pulse that it is; -1: another */
   /* with delays: the steps of each lane before and after this one; -1: none */
   int32_t prev[ATVI_LANES], next[ATVI_LANES];
 } atvi_ode_record;
+
+/* With delays, an instant of one lane at which a root has acted, or at which such an instant comes again. */
+typedef struct {
+  double t;
+  double bar;                /* what its later echoes owe to its time, on the way back */
+  double replay[ATVI_LANES]; /* its times in a replay */
+  int32_t lane;
+  int32_t from;  /* the instant that comes again; -1: it is not an echo */
+  int32_t delay; /* after this delay */
+  int32_t order; /* how often it has come again */
+  int32_t mover; /* not an echo: what moves it */
+  bool done;
+} atvi_ode_echo;
 
 typedef struct atvi_ode_kernels atvi_ode_kernels;
 
@@ -85,6 +99,11 @@ struct atvi_ode_work {
   int32_t *hint;           /* [n_delay][L] */
   int32_t newest[ATVI_LANES];
   double middle[ATVI_LANES], tbar_seventh[ATVI_LANES];
+  /* on the way back: a step leaves out what later steps have handed to it, or hands nothing to earlier ones */
+  bool untaken, unhanded;
+  atvi_ode_echo *echo;                 /* [echo_n] */
+  atvi_idx echo_n, echo_cap, echo_low; /* all before echo_low are done */
+  int32_t instant[ATVI_LANES];         /* where the lane is, if it is at one; -1 */
   /* adjoints of times, see events.c */
   _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
   bool noting;
@@ -195,7 +214,8 @@ static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const doub
                                 const double *lam, double *out, double *parbar) {
   const double *in[5] = {w->frozen ? w->frozen : t, y, w->par, w->tab, lam};
   double *outs[4] = {out, parbar, w->tbar, w->dbar};
-  if (w->n_delay && (p == &w->ode->rhs || p == &w->ode->vjp)) atvi_ode_delay_fill(w->ode, w, t);
+  if (w->n_delay && (p == &w->ode->rhs || p == &w->ode->vjp || p == &w->ode->jac))
+    atvi_ode_delay_fill(w->ode, w, t);
   atvi_graph_prog_run(p, w->scratch, in, outs);
 }
 
@@ -236,7 +256,7 @@ void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
                            int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *));
 /* What the way back knows of the instant at the end of the step that comes next. */
 typedef struct {
-  int32_t mover[ATVI_LANES];
+  int32_t mover[ATVI_LANES], echo[ATVI_LANES];
   atvi_idx record[ATVI_LANES]; /* the earliest there: holds the state */
   double bar[ATVI_LANES];      /* adjoint of its time, as far as it is known */
 } atvi_ode_instant;
@@ -257,12 +277,13 @@ void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0);
 void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask);
 void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w);
 void atvi_ode_delay_middle(atvi_ode_work *w, const double *t, const double *h);
-/* On the way back: at first; after each vjp at times t; what stage `stage` of the step was handed, added to kbar; the slope at the end of
+/* On the way back: at first; after each vjp at times t; what stage `stage` of the step was handed, times sign, added to kbar; the slope at the end of
  * a step before the step itself, its state after it, and the adjoints of the times of its ends. */
 void atvi_ode_delay_back_begin(atvi_ode_work *w);
 void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *me, const double *t,
                          double *parbar);
-void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double *kbar);
+void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double sign,
+                         double *kbar);
 void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
 void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
@@ -280,8 +301,9 @@ void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *
 
 /* path.c: the slopes of the stages of a step, to w->kk. Those of implicit stages come from the stages, as in the step. */
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
-/* Weights of the slopes of an RK45 step at q in (0, 1). */
-void atvi_ode_dense_weights(double q, double b[7], double *slope); /* slope: their derivatives, [7] or NULL */
+/* Weights of the slopes of a step at q in (0, 1), those at its ends being the first and, but for STIFF, the seventh. slope: their
+ * derivatives, [7] or NULL. Slopes that a method does not have get weight 0. */
+void atvi_ode_dense_weights(atvi_ode_method method, double q, double b[7], double *slope);
 
 /* Number of equal steps from stop s to the next (RK4, MAP). */
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s);

@@ -252,8 +252,7 @@ static void things_out_of_place(void) {
   wrong("state S = 1\ndS/dt = delay(delay(S, 1), 2)\n", 2, 15, "differential equations");
   wrong("state S = 1\nnext S = delay(S, 2)\n", 2, 10, "differential equations");
   wrong("state S[1..1001] = 1\ndS[i in 1..1001]/dt = -delay(S[i], i)\n", 2, 24, "more than 1000");
-  wrong("state S = 1\ndS/dt = delay(S, 2)\nsolver stiff\n", 2, 9, "rk45");
-  wrong("state S = 1\ndS/dt = -delay(S, 2)\npulse S = 3 when S < 0\n", 2, 10, "condition");
+  wrong("param u in (1, 2)\nstate S = 1\ndS/dt = delay(S, u)\nsolver rk4 step 1\n", 3, 18, "rk4");
   wrong("state S = 1\nlet d = delay(S, 2)\ndS/dt = d\ntrack e = d\n", 4, 11, "delayed state");
   wrong("state S = 1\nnext S = S\nstart steady\n", 3, 7, "differential equations");
   wrong(SIR "start steady 5\n", 4, 14, "unexpected");

@@ -33,7 +33,8 @@ static void wrong_problems_are_refused(void) {
   REFUSE("moving", ATVI_ODE_RK4, ode.n_moving = 1);
   REFUSE("event 0", ATVI_ODE_RK45, ode.moving = (&(atvi_ode_moving){.pulse = 99}); ode.n_moving = 1);
   REFUSE("event 0", ATVI_ODE_RK45, ode.moving = (&(atvi_ode_moving){.par = -1}); ode.n_moving = 1);
-  REFUSE("delays", ATVI_ODE_STIFF, ode.delay = (&(atvi_ode_delay){0, -1, 2}); ode.n_delay = 1);
+  REFUSE("delays", ATVI_ODE_MAP, ode.delay = (&(atvi_ode_delay){0, -1, 2}); ode.n_delay = 1);
+  REFUSE("delay 0", ATVI_ODE_RK4, ode.delay = (&(atvi_ode_delay){0, 0, 2}); ode.n_delay = 1);
   REFUSE("delay 0", ATVI_ODE_RK45, ode.delay = (&(atvi_ode_delay){99, -1, 2}); ode.n_delay = 1);
   REFUSE("steady", ATVI_ODE_RK45, ode.steady = true);
   REFUSE("roots", ATVI_ODE_STIFF, ode.n_root = ATVI_ODE_ROOTS + 1);
