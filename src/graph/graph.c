@@ -395,7 +395,8 @@ void atvi_graph_place_lists(atvi_graph *g, atvi_idx n, atvi_node *x, int kind, a
   for (atvi_idx i = w.n - 1; i >= 0 && !g->failed; i--) {
     atvi_gnode s = g->node[i]; /* a copy: the array may move */
     if (!w.need[i] || w.to[i] != ATVI_NODE_NONE) continue;
-    if (s.op == ATVI_OP_PICK && w.to[s.arg[1]] == ATVI_NODE_NONE)
+    const bool invariant = s.op == ATVI_OP_PICK && !(s.kinds & ~g->node[s.arg[1]].kinds);
+    if (s.op == ATVI_OP_PICK && !invariant && w.to[s.arg[1]] == ATVI_NODE_NONE)
       w.to[s.arg[1]] = place_list(g, s.arg[1], kind, cap, placed, n_placed);
     for (int k = 0; k < s.n_arg; k++) w.need[s.arg[k]] = true;
   }

@@ -181,7 +181,8 @@ void atvi_graph_hoist(atvi_graph *g, atvi_idx n, atvi_node *x, uint32_t kinds, i
                       atvi_node *hoisted, atvi_idx *n_hoisted);
 
 /* Lays out lists: in x[n], every list that is picked from becomes, in place, neighbouring inputs of that kind, whose values, the list's
- * elements, are appended to placed[*n_placed ...], of capacity cap, or found there. If cap is too small the graph is marked failed. */
+ * elements, are appended to placed[*n_placed ...], of capacity cap, or found there. Lists whose PICK depends on the kinds of its elements alone
+ * stay: the PICK as a whole is invariant where they are. If cap is too small the graph is marked failed. */
 void atvi_graph_place_lists(atvi_graph *g, atvi_idx n, atvi_node *x, int kind, atvi_idx cap,
                             atvi_node *placed, atvi_idx *n_placed);
 

@@ -265,6 +265,16 @@ static atvi_node index_node(elab *e, const elab_env *v, const ast_expr *x, const
   return add_index(e, i);
 }
 
+/* Whether x[n] are parameters, one after the other. */
+static bool are_parameters(const elab *e, atvi_idx n, const atvi_node *x) {
+  const int32_t first = atvi_graph_get(e->g, x[0]).index;
+  for (atvi_idx k = 0; k < n; k++) {
+    const atvi_node_info s = atvi_graph_get(e->g, x[k]);
+    if (s.op != ATVI_OP_INPUT || s.index2 != ATVI_IN_PARAM || s.index != first + k) return false;
+  }
+  return true;
+}
+
 /* One of x[n] by comparing: for elements that depend on more than parameters. */
 static atvi_node compare(elab *e, atvi_idx n, const atvi_node *x, atvi_idx first, atvi_node index) {
   if (n == 1) return x[0];
@@ -295,7 +305,7 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
     n *= r->n;
   }
   atvi_node *item = atvi_lang_take(e->s, n, sizeof *item);
-  /* What depends on numbers of a unit alone is done once per point and unit, where lists have not been laid out. */
+  /* What depends on numbers of a unit alone is done once per point and unit, where only parameters stand one after the other. */
   uint32_t kinds = 0, by_number = atvi_graph_kinds(e->g, index) & ELAB_KIND(ATVI_IN_PARAM);
   e->work += n;
   for (atvi_idx k = 0; item && k < n; k++) {
@@ -311,6 +321,6 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
     kinds |= atvi_graph_kinds(e->g, item[k]);
   }
   if (!item) return ATVI_NODE_NONE;
-  return by_number || kinds & ~ELAB_KIND(ATVI_IN_PARAM) ? compare(e, n, item, 0, index)
-                                                        : atvi_graph_pick(e->g, n, item, index);
+  const bool loads = by_number ? are_parameters(e, n, item) : !(kinds & ~ELAB_KIND(ATVI_IN_PARAM));
+  return loads ? atvi_graph_pick(e->g, n, item, index) : compare(e, n, item, 0, index);
 }

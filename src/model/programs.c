@@ -187,13 +187,15 @@ static bool scatter(builder *b, atvi_prog_spec *s, const atvi_scatters *all, atv
   return x != NULL;
 }
 
-/* Gradient of sum seed * out with respect to inputs of one kind. */
-static atvi_node *gradient(builder *b, atvi_idx n_out, const atvi_node *o, const atvi_node *seed, int kind,
-                           atvi_idx n) {
-  atvi_node *wrt = inputs(b, kind, n), *grad = take(b, n, sizeof *grad);
-  if (!wrt || !grad || !seed) return NULL;
-  atvi_graph_vjp(b->g, n_out, o, seed, n, wrt, grad);
-  return grad;
+/* The last output of s: the gradient of sum seed * x by the parameters. */
+static bool gradient(builder *b, atvi_prog_spec *s, atvi_idx n, const atvi_node *x, const atvi_node *seed) {
+  const atvi_idx d = b->lang->n_param;
+  atvi_node *wrt = inputs(b, ATVI_IN_PARAM, d), *grad = take(b, d, sizeof *grad);
+  atvi_scatters picked = {.pool = b->m->pool};
+  if (!wrt || !grad || !seed) return false;
+  atvi_graph_vjp_scatter(b->g, n, x, seed, d, wrt, grad, &picked);
+  out(s, d, grad, false);
+  return scatter(b, s, &picked, 0);
 }
 
 static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *x) {
@@ -201,12 +203,10 @@ static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *
   atvi_node *one = take(b, 1, sizeof *one);
   if (!one) return false;
   *one = atvi_graph_const(b->g, 1);
-  atvi_node *grad = gradient(b, 1, x, one, ATVI_IN_PARAM, d);
   atvi_prog_spec *s = begin(b, name, -1);
   in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   out(s, 1, x, false);
-  out(s, d, grad, false);
-  return grad != NULL;
+  return gradient(b, s, 1, x, one);
 }
 
 static bool setup(builder *b) {
@@ -222,12 +222,10 @@ static bool setup(builder *b) {
   out(s, nh, all, false);
   out(s, b->n, all + nh, false);
   out(s, n_arg, all + nh + b->n, false);
-  atvi_node *grad = gradient(b, total, all, seed, ATVI_IN_PARAM, d);
   s = begin(b, "setup_vjp", -1);
   in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   in(s, ATVI_IN_SEED, total, false);
-  out(s, d, grad, false);
-  return grad != NULL;
+  return gradient(b, s, total, all, seed);
 }
 
 /* Locations and scales of priors that depend on other parameters, and the adjoint. */
@@ -235,15 +233,13 @@ static bool placed(builder *b) {
   const atvi_model *m = b->m;
   atvi_idx d = b->lang->n_param, n = 2 * m->n_place;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n);
-  atvi_node *grad = gradient(b, n, m->place_node, seed, ATVI_IN_PARAM, d);
   atvi_prog_spec *s = begin(b, "placed", -1);
   in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   out(s, n, m->place_node, false);
   s = begin(b, "placed_vjp", -1);
   in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   in(s, ATVI_IN_SEED, n, false);
-  out(s, d, grad, false);
-  return grad != NULL;
+  return gradient(b, s, n, m->place_node, seed);
 }
 
 static void solver_inputs(builder *b, atvi_prog_spec *s) {

@@ -46,6 +46,33 @@ static atvi_lang *good(atvi_ctx *ctx, const folder *f, const char *text) {
   return lang;
 }
 
+/* Nodes of that operation that x is made of. */
+static int count(const atvi_graph *g, atvi_node x, atvi_op op) {
+  const atvi_node_info s = atvi_graph_get(g, x);
+  int n = s.op == op;
+  for (int k = 0; k < s.n_arg; k++) n += count(g, s.arg[k], op);
+  return n;
+}
+
+/* A parameter that a number of the unit chooses is one load, however many there are. */
+static void numbers_of_units_are_indices(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = files();
+  atvi_lang *m = good(
+      ctx, &f,
+      "param b[1..100] ~ normal(0, 1)\nindex arm = placebo, treated\neach subject from \"subjects.csv\" {\n"
+      "  param c[1..100] ~ normal(b[arm], 1)\n  state A = b[101 - arm]\n  dA/dt = -c[10*arm]*A\n"
+      "  data \"conc.csv\" time hour\n  observe conc ~ normal(A, 1)\n}\n");
+  const atvi_lang *unit = m->block[0].unit[1].lang;
+  const atvi_node used[3] = {unit->param[100].arg[0], unit->state[0].init, unit->state[0].rhs};
+  for (int k = 0; k < 3; k++) {
+    CHECK_INT(count(unit->graph, used[k], ATVI_OP_PICK), 1);
+    CHECK_INT(count(unit->graph, used[k], ATVI_OP_SELECT), 0);
+  }
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+}
+
 static void every_unit_is_a_model(void) {
   atvi_ctx *ctx = test_ctx();
   folder f = files();
@@ -457,8 +484,8 @@ static void many_units(void) {
   folder_end(&f);
 }
 
-TESTS({"memory", memory_may_run_out}, {"reference", the_reference_shows_models}, {"many", many_units},
-      {"units", every_unit_is_a_model}, {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model},
-      {"nested", blocks_nest}, {"outside", outside_and_inside}, {"grammar", wrong_grammar},
-      {"statements", wrong_statements}, {"names", wrong_names}, {"files", wrong_files},
-      {"pulses", wrong_pulses})
+TESTS({"indices", numbers_of_units_are_indices}, {"memory", memory_may_run_out},
+      {"reference", the_reference_shows_models}, {"many", many_units}, {"units", every_unit_is_a_model},
+      {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model}, {"nested", blocks_nest},
+      {"outside", outside_and_inside}, {"grammar", wrong_grammar}, {"statements", wrong_statements},
+      {"names", wrong_names}, {"files", wrong_files}, {"pulses", wrong_pulses})

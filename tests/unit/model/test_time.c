@@ -480,6 +480,20 @@ static void units(void) {
          "data \"n.csv\" time day\ndata \"s.csv\" time day\nobserve yn ~ lognormal(log(n) + b[site], 0.3)\n"
          "observe ys ~ lognormal(log(m) + b[site], 0.3)\nsolver rk45 tol 1e-9\n",
        false, 1e-6);
+  /* in priors, initial values, equations, pulses, observations and derived values alike */
+  same(M "param c[1..2, 1..2] ~ normal(0, 1)\nlet twice[i in arm] = 2*k[i]\n"
+         "each region from \"regions.csv\" {\n  param p ~ lognormal(c[arm, 1], s)\n  state x = 5 + k[arm]\n"
+         "  dx/dt = -p*x + twice[arm] + c[2, arm]*k[3 - arm]\n  pulse x += k[arm] at [3, 6]\n"
+         "  data \"long.csv\" time day\n  observe y ~ normal(x + c[1, arm] + b[site], 2)\n  start 0\n}\n"
+         "solver rk45 tol 1e-11\n",
+       M "param c[1..2, 1..2] ~ normal(0, 1)\nparam pn ~ lognormal(c[2, 1], s)\nparam ps ~ lognormal(c[1, "
+         "1], s)\n"
+         "start 0\nstate n = 5 + k[high]\nstate m = 5 + k[low]\n"
+         "dn/dt = -pn*n + 2*k[high] + c[2, 2]*k[low]\ndm/dt = -ps*m + 2*k[low] + c[2, 1]*k[high]\n"
+         "pulse n += k[high] at [3, 6]\npulse m += k[low] at [3, 6]\n"
+         "data \"n.csv\" time day\ndata \"s.csv\" time day\nobserve yn ~ normal(n + c[1, 2] + b[site], 2)\n"
+         "observe ys ~ normal(m + c[1, 1] + b[site], 2)\nsolver rk45 tol 1e-11\n",
+       false, 1e-4);
 #define U "each region from \"regions.csv\" {\n  data \"long.csv\" time day\n  observe y ~ normal("
   refused("param k[1..2] ~ normal(0, 1)\n" U "k[rate], 1)\n}\n", "regions.csv:2:8",
           "index 0.3 of 'k' is not a whole number");
