@@ -209,7 +209,7 @@ typedef struct {
   atvi_idx n_index, index_cap;
   elab_index *index;
   atvi_idx emulator_cap, pulse_cap, trajectory_cap, delay_cap;
-  int n_condition;     /* pulses with one */
+  int n_condition; /* pulses with one */
   int n_delay_call;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
@@ -257,7 +257,8 @@ atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x);
 atvi_node atvi_lang_reduce(elab *e, const elab_env *v, const ast_expr *x);
 atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k);
 elab_symbol *atvi_lang_find(const elab_env *v, ast_word *word, const elab_binding **binding);
-bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function);
+/* csv: a file whose columns may be meant, or NULL. */
+bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function, const atvi_csv *csv);
 bool atvi_lang_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value);
 bool atvi_lang_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
                      atvi_idx *value);
@@ -305,6 +306,8 @@ bool atvi_lang_has_column(const atvi_csv *csv, const ast_expr *x);
 bool atvi_lang_column_as_index(elab *e, const elab_env *v, const ast_expr *x);
 /* A name the model does not define as a column of the data; *found also after an error. */
 atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* For a hint: which columns a file has. */
+const char *atvi_lang_columns(elab *e, const atvi_csv *csv);
 /* Position of a column, -1 after an error that names what there is. */
 atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 

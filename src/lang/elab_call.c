@@ -145,7 +145,7 @@ static atvi_node whole_array(elab *e, const elab_env *v, const ast_expr *x) {
                (v->allowed || sym->kind == SYM_CONST);
   if (array && !atvi_lang_shape(e, sym)) return ATVI_NODE_NONE;
   if (!array || sym->n_dim == 0) {
-    if (arg->kind == EX_NAME && !sym && !b) return atvi_lang_unknown(e, arg, false), ATVI_NODE_NONE;
+    if (arg->kind == EX_NAME && !sym && !b) return atvi_lang_unknown(e, arg, false, NULL), ATVI_NODE_NONE;
     atvi_lang_error(e->s, arg->at, "write sum(i in set: expression), or sum(X) of a whole array",
                     "wrong shape: '%s' needs a whole array here", x->word->text);
     return ATVI_NODE_NONE;
@@ -201,7 +201,7 @@ atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x) {
     bool found;
     atvi_node y = atvi_lang_delay_call(e, v, x, &found);
     if (!found) y = atvi_lang_trajectory_call(e, v, x, &found);
-    if (!found) atvi_lang_unknown(e, x, true);
+    if (!found) atvi_lang_unknown(e, x, true, NULL);
     return found ? y : ATVI_NODE_NONE;
   }
   bool at_time = x->n == 1 && x->arg[0]->kind == EX_TIME;

@@ -4,20 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *atvi_lang_columns(elab *e, const atvi_csv *csv) {
+  char list[300] = "";
+  size_t used = 0;
+  for (atvi_idx k = 0; k < csv->n_col; k++)
+    if (used + strlen(csv->name[k]) + 8 < sizeof list)
+      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", csv->name[k]);
+  return atvi_pool_printf(e->s->pool, "the columns of %s are: %s", csv->path, list);
+}
+
 atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at) {
   atvi_idx c = atvi_io_csv_find(csv, name);
   if (c >= 0) return c;
   ast_guess g = {.text = name};
-  char list[300] = "";
-  size_t used = 0;
-  for (atvi_idx k = 0; k < csv->n_col; k++) {
-    atvi_lang_guess(&g, csv->name[k]);
-    size_t n = strlen(csv->name[k]);
-    if (used + n + 8 < sizeof list)
-      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", csv->name[k]);
-  }
+  for (atvi_idx k = 0; k < csv->n_col; k++) atvi_lang_guess(&g, csv->name[k]);
   const char *hint = g.best        ? atvi_pool_printf(e->s->pool, "did you mean '%.60s'?", g.best)
-                     : csv->header ? atvi_pool_printf(e->s->pool, "its columns are: %s", list)
+                     : csv->header ? atvi_lang_columns(e, csv)
                                    : "the file has no header line; its columns are called 1, 2, ...";
   atvi_lang_error(e->s, at, hint, "there is no column '%.60s' in %s", name, csv->path);
   return -1;

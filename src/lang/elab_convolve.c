@@ -28,7 +28,7 @@ static bool weights(elab *e, const elab_env *v, const ast_expr *x, atvi_idx *n, 
   bool array = sym && (sym->kind == SYM_CONST || sym->kind == SYM_PARAM || sym->kind == SYM_LET);
   if (array && !atvi_lang_shape(e, sym)) return false;
   if (!array || sym->n_dim != 1) {
-    if (x->kind == EX_NAME && !sym && !b) return atvi_lang_unknown(e, x, false);
+    if (x->kind == EX_NAME && !sym && !b) return atvi_lang_unknown(e, x, false, NULL);
     atvi_lang_error(e->s, x->at, "for example: const w[1..3] = [0.2, 0.5, 0.3], and convolve(x, w)",
                     "the weights of convolve() must be an array with one index");
     return false;

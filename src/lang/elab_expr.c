@@ -73,7 +73,7 @@ static const char *other_name(const char *text) {
   return NULL;
 }
 
-bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function) {
+bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function, const atvi_csv *csv) {
   if (!function && atvi_lang_belongs(e, x->word, x->at)) return false;
   ast_guess g = {.text = x->word->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
@@ -84,7 +84,9 @@ bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function) {
   const ast_builtin *b;
   for (int k = 0; function && (b = atvi_lang_builtin(k)); k++) atvi_lang_guess(&g, b->name);
   const char *hint = function ? "functions of your own are defined with: function f(x) = ..."
+                     : csv    ? atvi_lang_columns(e, csv)
                               : "define it with param, state, const or let";
+  for (atvi_idx c = 0; csv && c < csv->n_col; c++) atvi_lang_guess(&g, csv->name[c]);
   for (atvi_idx d = 0; !function && d < e->lang->n_data; d++)
     if (e->lang->data[d].csv && atvi_lang_has_column(e->lang->data[d].csv, x))
       hint =
@@ -119,8 +121,10 @@ static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds
     const char *text = x->kind == EX_TIME ? "t" : x->word ? x->word->text : "this";
     const char *hint = RULES[i].hint;
     if (!hint)
-      hint =
-          v->allowed ? "only parameters and constants can be used here" : "only constants can be used here";
+      hint = v->allowed & ELAB_KIND(ATVI_IN_STATE)
+                 ? "only states, parameters, constants and t can be used here"
+             : v->allowed ? "only parameters and constants can be used here"
+                          : "only constants can be used here";
     if (direct)
       atvi_lang_error(e->s, x->at, hint, "%s cannot use '%.60s': it is %s", v->where, text, RULES[i].what);
     else
@@ -369,7 +373,7 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   atvi_node column = missing ? atvi_lang_covariate(e, v, x, &found) : ATVI_NODE_NONE;
   if (!found) column = atvi_lang_column(e, v, x, &found);
   if (!found) column = atvi_lang_covariate(e, v, x, &found);
-  if (!found) atvi_lang_unknown(e, x, false);
+  if (!found) atvi_lang_unknown(e, x, false, v->rows ? v->rows->csv : NULL);
   return found ? column : ATVI_NODE_NONE;
 }
 

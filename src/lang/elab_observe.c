@@ -315,7 +315,10 @@ static bool same_name(elab *e, const ast_stmt *st) {
 
 static bool distributed(elab *e, const ast_stmt *st, const elab_loop *loop, atvi_lang_observe *o) {
   o->n_arg = atvi_lang_dist_get(o->dist)->n_arg;
-  elab_env v = {.vars = loop->vars, .allowed = ELAB_ALL, .where = "an observation", .data = o->data};
+  elab_env v = {.vars = loop->vars,
+                .allowed = ELAB_ALL & ~(ELAB_KIND(ATVI_IN_DELAY) | ELAB_KIND(ATVI_IN_TRAJECTORY)),
+                .where = "an observation",
+                .data = o->data};
   for (int a = 0; a < o->n_arg; a++)
     if ((o->arg[a] = atvi_lang_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
   return atvi_lang_check_args(e, st, o->dist, o->arg) && check_time(e, st, o);

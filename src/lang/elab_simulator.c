@@ -21,7 +21,7 @@ atvi_idx atvi_lang_elab_output(const elab *e, const char *name) {
 /* Elements of a parameter: [*first, *first + *n). */
 static bool input(elab *e, const ast_expr *x, atvi_idx *first, atvi_idx *n) {
   elab_symbol *sym = x->kind == EX_NAME && !x->qualifier ? x->word->symbol : NULL;
-  if (!sym && x->kind == EX_NAME && !x->qualifier) return atvi_lang_unknown(e, x, false);
+  if (!sym && x->kind == EX_NAME && !x->qualifier) return atvi_lang_unknown(e, x, false, NULL);
   if (!sym || sym->kind != SYM_PARAM) {
     atvi_lang_error(e->s, x->at, "inputs are names of parameters: inputs theta, kappa",
                     "an input must be a parameter");

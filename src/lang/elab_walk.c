@@ -63,9 +63,8 @@ bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab
 }
 
 static bool data_range(elab *e, const ast_stmt *st, double *first, double *last) {
-  if (st->lower && st->upper) return true;
   if (!atvi_lang_data_range(e, first, last)) return false;
-  if (*first <= *last) return true;
+  if (*first <= *last || (st->lower && st->upper)) return true;
   atvi_lang_error(e->s, st->at, "say when it begins and ends: walk x every 7 from 0 to 140 ~ ...",
                   "the walk '%.60s' has no data with times to follow", st->name->text);
   return false;
@@ -112,11 +111,18 @@ static bool regular(elab *e, const ast_stmt *st, elab_symbol *walk) {
   double first = 0, last = 0, step, *t = NULL;
   atvi_idx n = 0, cap = 0;
   if (!step_of(e, st, &step) || !data_range(e, st, &first, &last)) return false;
+  const double from = first, to = last; /* of the data; from > to: there are none */
   if (st->lower && !atvi_lang_time(e, st->lower, "the beginning of a walk", &first)) return false;
   if (st->upper && !atvi_lang_time(e, st->upper, "the end of a walk", &last)) return false;
   if (!(first < last)) {
     atvi_lang_error(e->s, st->at, "it needs two knots or more",
                     "the walk '%.60s' ends at %g, not after its beginning %g", st->name->text, last, first);
+    return false;
+  }
+  if (from <= to && (first > to || last < from)) {
+    atvi_lang_error(e->s, st->at, "let it begin and end with the data, or remove it",
+                    "the walk '%.60s' goes from %g to %g, but the data from %g to %g", st->name->text, first,
+                    last, from, to);
     return false;
   }
   if (step > 0 && too_many(e, st, (last - first) / step)) return false;
