@@ -158,8 +158,9 @@ void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_o
   w->by_other = 0;
   if (!m->has_ode) return;
   atvi_ode_solve(&m->ode, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
-  unsigned failed = 0;
-  for (int l = 0; l < L; l++) failed |= (unsigned)(outcome[l] != ATVI_RUN_OK) << l;
+  unsigned failed = 0; /* pulses without end are none of the solver's making */
+  for (int l = 0; l < L; l++)
+    failed |= (unsigned)(outcome[l] != ATVI_RUN_OK && outcome[l] != ATVI_RUN_EVENTS) << l;
   if (w->other) solve_by_other(m, w, tape, failed, outcome);
   keep_rest(w, outcome);
 }

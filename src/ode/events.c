@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  MOST_FIRED = 10000, /* of a lane; more is a condition that never comes to rest */
+  MOST_FIRED = 1000, /* of a lane; more is a condition that never comes to rest */
   MOST_CLOSE =
       3, /* and events in a row, each CLOSE to the one before: they pile up, as those of a bouncing ball */
   MOST_TRIES = 100, /* to locate a root; bisection alone needs 60 */
