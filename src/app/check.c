@@ -57,7 +57,7 @@ static atvi_idx alike(const atvi_lang_param *p, atvi_idx n) {
   return k >= MANY ? k : 1;
 }
 
-/* Those outside blocks, then one line for each that a block has. Returns the longest name. */
+/* Those outside blocks, then those of blocks, of all units together. Returns the longest name. */
 static int list_params(atvi_text *out, int width, const atvi_lang *lang, atvi_idx shared) {
   int longest = 0, n;
   for (atvi_idx i = 0, more; i < shared; i += more) {
@@ -66,8 +66,11 @@ static int list_params(atvi_text *out, int width, const atvi_lang *lang, atvi_id
   }
   for (atvi_idx b = 0, at = shared; b < lang->n_block; b++) {
     const atvi_lang_block *block = &lang->block[b];
-    for (atvi_idx i = block->n_outer; i < block->unit[0].lang->n_param; i++, at += block->n_unit)
-      if ((n = describe_param(out, width, block->n_unit, &lang->all[at])) > longest) longest = n;
+    const atvi_lang *unit = block->unit[0].lang;
+    for (atvi_idx i = block->n_outer, more; i < unit->n_param; i += more, at += more * block->n_unit) {
+      more = alike(&unit->param[i], unit->n_param - i);
+      if ((n = describe_param(out, width, more * block->n_unit, &lang->all[at])) > longest) longest = n;
+    }
   }
   return longest;
 }

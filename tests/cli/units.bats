@@ -306,3 +306,11 @@ MODEL
   run -0 --separate-stderr "$ATVI" simulate row.atvi --set top=2 --set K=2
   [ "${#lines[@]}" = 5 ]
 }
+
+@test "check lists a long walk of units in one line" {
+  sed -i 's/^  state A = 0/  walk z every 2 from 0 to 24 ~ normal(0, 0.1) from normal(0, 0.1)\n&/; s/-CL\/V\*A/-CL*exp(z)\/V*A/' pk.atvi
+  run --separate-stderr "$ATVI" check pk.atvi
+  [ "$status" -eq 0 ]
+  says "z.0.s01 ... z.24.s04" "parameters  60: 4 shared, 56 of units"
+  [ "$(grep -c 'z\.' <<<"$output")" -le 2 ] # and perhaps the worst gradient
+}
