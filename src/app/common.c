@@ -36,11 +36,16 @@ static bool matches(const char *given, const char *name) {
   return given[n] == 0 && (name[n] == 0 || name[n] == '.');
 }
 
+/* Elements of one array, or of all units, are shown by the first and the last of them: "CL.s01 ... CL.s12". */
 static atvi_status unknown(atvi_ctx *ctx, const char *what, const atvi_target *target, const char *name) {
   char list[600] = "";
-  for (atvi_idx i = 0; i < target->d && strlen(list) < sizeof list - 80; i++) {
+  for (atvi_idx i = 0, last; i < target->d && strlen(list) < sizeof list - 160; i = last + 1) {
+    const char *first = target->param[i].name;
+    const size_t base = strcspn(first, ".") + 1;
+    for (last = i; last + 1 < target->d && strncmp(target->param[last + 1].name, first, base) == 0;) last++;
     if (i) strcat(list, ", ");
-    strncat(list, target->param[i].name, 60);
+    strncat(list, first, 60);
+    if (last > i) strncat(strcat(list, " ... "), target->param[last].name, 60);
   }
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: the model has no parameter of that name; it has %s", what, name,
                    list);

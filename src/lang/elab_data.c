@@ -128,9 +128,10 @@ bool atvi_lang_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx co
                          double *t) {
   atvi_idx at = row * csv->n_col + col;
   int kind = csv->kind[at];
-  const char *hint = strcmp(csv->text[at], "inf") == 0
-                         ? "what is seen at rest has no time: see 'start steady' in docs/language.md"
-                         : "times are numbers, or dates such as 2009-12-19";
+  const char *hint =
+      strcmp(csv->text[at], "inf") == 0
+          ? "write a time by which nothing changes any more, such as 1e5; 'start steady' begins at rest"
+          : "times are numbers, or dates such as 2009-12-19";
   const int first = csv->kind[col], other = ATVI_CELL_NUMBER + ATVI_CELL_DATE - kind;
   if ((kind == ATVI_CELL_NUMBER || kind == ATVI_CELL_DATE) && first == other) {
     atvi_lang_data_error(e->s, csv, row, col, about, "write all of them in one way",

@@ -113,3 +113,13 @@ wrong() {
   [[ $output == *"b.1 ... b.9 "* ]] && [[ $output != *"b.2"* ]]
   [[ $output == *"c.8 "* ]] && [[ $output != *"c.1 ..."* ]]
 }
+
+@test "a gradient that finite differences cannot be compared with is not called wrong" {
+  # at rest the explicit solver takes steps that are unstable away from it
+  { echo t,a; for i in {1..20}; do echo "$i,0.5"; done; } >d.csv
+  printf '%s\n' 'param k in (200, 5000)' 'param tau in (0.5, 2)' 'start 0' 'state x = 1' 'state y = 1' \
+    'dx/dt = -k*(x - delay(y, tau))' 'dy/dt = y*(1 - x)' 'data "d.csv" time t' 'observe a ~ normal(y, 0.5)' \
+    'solver rk45' >m.atvi
+  run --separate-stderr "$ATVI" check m.atvi
+  fails_with 1 "gradient    NOT CHECKED" "too stiff for 'solver rk45'"
+}

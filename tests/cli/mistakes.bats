@@ -151,7 +151,7 @@ $DECAY" d.csv:3:1 "'4' is a number, but the times of this column begin with a da
   mistake "calendar 2020-01-01 day
 $DECAY" d.csv:3:1 "'2020-01-04' is a date, but the times of this column begin with a number"
   printf 't,y\n1,2\ninf,3\n' >d.csv
-  mistake "$DECAY" d.csv:3:1 "'inf' cannot be used as a time" "'start steady'"
+  mistake "$DECAY" d.csv:3:1 "'inf' cannot be used as a time" "such as 1e5"
   files
   mistake "$DECAY
 table T step = [0: 1, 5: 2, 3: 4]" m.atvi:7:29 "3 follows 5"

@@ -314,3 +314,8 @@ MODEL
   says "z.0.s01 ... z.24.s04" "parameters  60: 4 shared, 56 of units"
   [ "$(grep -c 'z\.' <<<"$output")" -le 2 ] # and perhaps the worst gradient
 }
+
+@test "a parameter of a unit that does not exist" {
+  run --separate-stderr "$ATVI" eval pk.atvi --set CL.s99=1
+  fails_with 2 "no parameter of that name; it has lCL, lV, wCL, sigma, CL.s01 ... CL.s04"
+}
