@@ -179,6 +179,14 @@ static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
     if (in(mask, l)) atvi_ode_fail_lane(w, l, outcome);
 }
 
+/* Fails the lanes that have taken all the steps they may. Every event costs some, however long those between could be. */
+static void fail_late(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
+  enum { EVENT_STEPS = 8 };
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (in(w->run, l) && step >= ode->max_steps + (ode->n_root ? EVENT_STEPS * w->fired[l] : 0))
+      atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
+}
+
 static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
@@ -196,10 +204,8 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK) atvi_ode_park(w, l);
   for (atvi_idx step = 0; w->run; step++) {
-    if (step == ode->max_steps) {
-      fail_all(w, w->run, ATVI_RUN_STEPS);
-      return;
-    }
+    if (step >= ode->max_steps) fail_late(ode, w, step);
+    if (!w->run) return;
     kern->propose(w);
     if (w->taping && w->keeps) { /* stages are computed where they are kept */
       atvi_ode_record *r = atvi_ode_tape_next(w);

@@ -237,6 +237,16 @@ static void conditions_that_never_rest_fail(void) {
     CHECK_INT(v.outcome, ATVI_RUN_EVENTS);
     atvi_model_free(m);
   }
+  /* 171 of them do not count as many steps, 1710 are too many */
+  atvi_model *m = test_load(
+      ctx,
+      test_file("many.atvi",
+                "param k ~ uniform(0, 30)\nstart 0\nstate x = 1\ndx/dt = -k*x\npulse x = 1 when x < 0.9\n"
+                "data \"ball.csv\" time t\nobserve h ~ normal(x, 0.5)\nsolver rk45 maxsteps 100\n"),
+      false);
+  CHECK_INT(test_eval(ctx, atvi_model_target(m), (double[]){2}).outcome, ATVI_RUN_OK);
+  CHECK_INT(test_eval(ctx, atvi_model_target(m), (double[]){20}).outcome, ATVI_RUN_EVENTS);
+  atvi_model_free(m);
   atvi_ctx_free(ctx);
 }
 
