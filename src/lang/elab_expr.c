@@ -365,7 +365,8 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   bool found = false;
   if (sym &&
       (sym->kind == SYM_SET || sym->kind == SYM_BLOCK)) { /* a column of the units' file may be meant */
-    atvi_node position = atvi_lang_covariate(e, v, x, &found);
+    atvi_node position = v->rows ? atvi_lang_column(e, v, x, &found) : ATVI_NODE_NONE;
+    if (!found) position = atvi_lang_covariate(e, v, x, &found);
     if (found) return position;
   }
   if (sym) return symbol_node(e, v, x, sym);

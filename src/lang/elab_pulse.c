@@ -2,6 +2,7 @@
 /* Pulses whose times and numbers are columns of a file. */
 #include "lang/elab.h"
 #include <math.h>
+#include <string.h>
 
 /* Column that a bare name means; -1: none. */
 static atvi_idx named(const ast_expr *x, const atvi_csv *csv) {
@@ -28,11 +29,13 @@ static atvi_idx time_column(elab *e, const ast_stmt *st, const atvi_csv *csv, co
   return -1;
 }
 
-/* What is added to the times: a number in *offset, or pulse->lag. *least: the least it can be. */
-static bool find_lag(elab *e, const ast_stmt *st, const ast_expr *x, atvi_lang_pulse *pulse, double *offset,
-                     double *least) {
+/* What is added to the times: a number in *offset, or another column, or pulse->lag. *least: the least it can be. */
+static bool find_lag(elab *e, const ast_stmt *st, const atvi_csv *csv, const ast_expr *x,
+                     atvi_lang_pulse *pulse, double *offset, atvi_idx *column, double *least) {
   *offset = *least = 0;
-  if (!x) return true;
+  *column =
+      x && x->kind == EX_NAME && !x->word->symbol ? named(x, csv) : -1; /* names of the model come first */
+  if (!x || *column >= 0) return true;
   atvi_node lag = atvi_lang_lag(e, x, st->times->arg[0]->op == '-', least);
   if (lag == ATVI_NODE_NONE) return false;
   if (atvi_lang_constant(e, lag, offset)) return true;
@@ -68,6 +71,17 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_id
   return e->s->status == ATVI_OK;
 }
 
+/* The position of a label, in a column with the name of an index set; 0: it is none. */
+static double position(const elab *e, const char *column, const char *label) {
+  for (atvi_idx i = 0; i < e->n_symbol; i++) {
+    const elab_symbol *set = e->symbol[i];
+    if (set->kind != SYM_SET || !set->label || strcmp(set->word->text, column) != 0) continue;
+    for (atvi_idx k = 0; k < set->dim[0].n; k++)
+      if (strcmp(set->label[k], label) == 0) return (double)(k + 1);
+  }
+  return 0;
+}
+
 /* The numbers of a row; *missing: one is not there, and the row is no pulse. */
 static bool numbers(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_idx row, double *value,
                     bool *missing) {
@@ -81,9 +95,15 @@ static bool numbers(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_idx
     else if (csv->kind[at] == ATVI_CELL_DATE && e->lang->calendar.unit)
       value[k] = atvi_io_calendar_time(e->lang->calendar, csv->value[at]);
     else if (csv->kind[at] != ATVI_CELL_NUMBER) {
-      atvi_lang_data_error(e->s, csv, row, rows->column[k], st->at,
-                           "a row without a pulse has NA or nothing here", "'%.60s' is not a number",
-                           csv->text[at]);
+      const char *name = csv->name[rows->column[k]];
+      if ((value[k] = position(e, name, csv->text[at])) > 0) continue;
+      atvi_lang_data_error(
+          e->s, csv, row, rows->column[k], st->at,
+          atvi_pool_printf(
+              e->s->pool,
+              "a row without a pulse has NA or nothing here; labels are named by: index %.60s = %.60s, ...",
+              name, csv->text[at]),
+          "'%.60s' is not a number", csv->text[at]);
       return false;
     }
   }
@@ -101,22 +121,41 @@ static atvi_idx coincide(atvi_idx n, const double *t) {
   return most;
 }
 
+/* Puts the last of n times, with its numbers, where it belongs. */
+static void put_in_order(atvi_idx n, double *t, atvi_idx n_value, double *value) {
+  for (atvi_idx k = n - 1; k > 0 && t[k] < t[k - 1]; k--) {
+    const double late = t[k - 1];
+    t[k - 1] = t[k], t[k] = late;
+    for (atvi_idx i = 0; i < n_value; i++) {
+      double *a = &value[(k - 1) * n_value + i], *b = a + n_value, x = *a;
+      *a = *b, *b = x;
+    }
+  }
+}
+
 bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_lang_pulse *pulse) {
   const atvi_csv *csv = rows->csv;
   const ast_expr *lag;
   double offset, least;
-  atvi_idx column = time_column(e, st, csv, &lag), n = 0;
+  atvi_idx column = time_column(e, st, csv, &lag), later, n = 0;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
   double *value = atvi_lang_take(e->s, csv->n_row * rows->n, sizeof *value);
-  if (column < 0 || !t || !value || !find_lag(e, st, lag, pulse, &offset, &least)) return false;
+  if (column < 0 || !t || !value || !find_lag(e, st, csv, lag, pulse, &offset, &later, &least)) return false;
   for (atvi_idx r = 0; r < csv->n_row; r++) {
     bool missing;
     if (!numbers(e, st, rows, r, value + n * rows->n, &missing)) return false;
     if (missing) continue;
     if (!atvi_lang_time_cell(e, csv, r, column, st->times->at, &t[n])) return false;
-    t[n] += offset;
-    if (!check_time(e, st, csv, r, column, n ? t[n - 1] : -INFINITY, t[n], least)) return false;
-    n++;
+    const double since = later < 0 ? 0 : csv->value[r * csv->n_col + later];
+    if (isnan(since)) {
+      atvi_lang_data_error(e->s, csv, r, later, lag->at, "fill it in",
+                           "this is added to the time, and is not a number");
+      return false;
+    }
+    t[n] += offset + (st->times->arg[0]->op == '-' ? -since : since);
+    const double before = n && later < 0 ? t[n - 1] : -INFINITY;
+    if (!check_time(e, st, csv, r, column, before, t[n], least)) return false;
+    put_in_order(++n, t, rows->n, value);
   }
   pulse->n_time = n;
   pulse->time = t;

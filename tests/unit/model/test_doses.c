@@ -119,5 +119,42 @@ static void doses_of_difference_equations(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Infusions that overlap, by pulses on their rate that end after a column more; doses by mouth are other rows of the file. */
+static void infusions_have_the_closed_form(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("doses.csv", "time,amount,duration,route\n0,90,3,iv\n1,40,0,oral\n2,30,0.5,iv\n4,7,0,oral\n");
+  test_file("conc.csv", "hour,y\n1,25\n2.25,60\n2.75,66\n9,21\n");
+  const char *path =
+      test_file("doses.atvi", "index route = oral, iv\nparam k in (0, 1)\nstate A = 0\nstate R = 0\n"
+                              "dA/dt = R - k*A\ndR/dt = 0\n"
+                              "let rate = if route == iv then amount/duration else 0\n"
+                              "pulse R += rate at time from \"doses.csv\"\n"
+                              "pulse R -= rate at time + duration from \"doses.csv\"\n"
+                              "pulse A += if route == oral then amount else 0 at time from \"doses.csv\"\n"
+                              "data \"conc.csv\" time hour\nobserve y ~ normal(A, 1)\n"
+                              "solver rk45 tol 1e-11\n");
+  const double k = 0.231, begin[2] = {0, 2}, end[2] = {3, 2.5}, rate[2] = {30, 60},
+               hour[4] = {1, 2.25, 2.75, 9}, y[4] = {25, 60, 66, 21};
+  atvi_model *m = test_load(ctx, path, false);
+  double want = 0;
+  for (int r = 0; r < 4; r++) {
+    double A = hour[r] > 1 ? 40 * exp(-k * (hour[r] - 1)) : 0;
+    if (hour[r] > 4) A += 7 * exp(-k * (hour[r] - 4));
+    for (int i = 0; i < 2; i++) {
+      double until = fmin(hour[r], end[i]);
+      if (hour[r] > begin[i])
+        A += rate[i] / k * (exp(-k * (hour[r] - until)) - exp(-k * (hour[r] - begin[i])));
+    }
+    want += normal(y[r], A);
+  }
+  test_value v = test_eval(ctx, atvi_model_target(m), &k);
+  CHECK_INT(v.outcome, ATVI_RUN_OK);
+  CHECK_ABS(v.ll, want, 1e-6 * fabs(want));
+  CHECK(test_gradient(ctx, atvi_model_target(m), &k, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 TESTS({"closed", doses_have_the_closed_form}, {"lag", doses_with_a_lag},
-      {"map", doses_of_difference_equations})
+      {"map", doses_of_difference_equations}, {"infusions", infusions_have_the_closed_form})
