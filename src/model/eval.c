@@ -140,13 +140,23 @@ static void keep_rest(const atvi_model_work *w, atvi_outcome outcome[L]) {
     if (w->rest[l] != ATVI_RUN_OK) outcome[l] = w->rest[l];
 }
 
-/* The lanes of mask, and those it has run before, by the other solver. */
+/* to = from, [n][L], with a lane of mask in the place of those that are not in it. */
+static void repeat_lane(atvi_idx n, unsigned mask, const double *from, double *to) {
+  int first = 0;
+  while (!(mask >> first & 1)) first++;
+  for (atvi_idx i = 0; i < n * L; i++) to[i] = from[mask >> (i % L) & 1 ? i : i - i % L + first];
+}
+
+/* The lanes of mask, and those it has run before, by the other solver. The others do what one of these does, so that no time is
+ * spent on events of their own; where the adjoints go later there is room for them. */
 static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, unsigned mask,
                            atvi_outcome outcome[L]) {
   atvi_outcome again[L];
   if (!mask) return;
   w->by_other |= mask;
-  atvi_ode_solve(&m->other, w->other, w->y0, w->hoist, w->yout2, tape, again);
+  repeat_lane(m->n_state, w->by_other, w->y0, w->y0_bar2);
+  repeat_lane(m->n_hoist, w->by_other, w->hoist, w->hoist_bar2);
+  atvi_ode_solve(&m->other, w->other, w->y0_bar2, w->hoist_bar2, w->yout2, tape, again);
   take_lanes(m->n_output * m->n_state, w->by_other, w->yout2, w->yout);
   for (int l = 0; l < L; l++)
     if (w->by_other >> l & 1) outcome[l] = again[l];
