@@ -124,7 +124,8 @@ static void by_quadrature(problem *p, atvi_evaluator *ev) {
     for (int i = 0; i < d; i++)
       for (int j = 0; j < n; j++) theta[i * n + j] = g.x[i][i == last ? j : at[i]];
     for (int i = 0; i < last; i++) line *= g.w[i][at[i]];
-    atvi_model_evaluator_run(ev, &(atvi_batch){n, theta, lp, ll, NULL, NULL, outcome});
+    atvi_model_evaluator_run(
+        ev, &(atvi_batch){.B = n, .theta = theta, .log_prior = lp, .log_lik = ll, .outcome = outcome});
     for (int j = 0; j < n; j++) {
       double value = outcome[j] == ATVI_RUN_OK ? lp[j] + ll[j] : -HUGE_VAL;
       if (!(value > -HUGE_VAL)) continue;

@@ -67,8 +67,15 @@ int main(void) {
     return 1;
   }
   set_points();
-  atvi_batch value = {POINTS, theta, log_prior, log_lik, NULL, NULL, outcome};
-  atvi_batch gradient = {POINTS, theta, log_prior, log_lik, prior_bar, lik_bar, outcome};
+  atvi_batch value = {
+      .B = POINTS, .theta = theta, .log_prior = log_prior, .log_lik = log_lik, .outcome = outcome};
+  atvi_batch gradient = {.B = POINTS,
+                         .theta = theta,
+                         .log_prior = log_prior,
+                         .log_lik = log_lik,
+                         .grad_prior = prior_bar,
+                         .grad_lik = lik_bar,
+                         .outcome = outcome};
   atvi_model_evaluator_run(ev, &gradient);
   if (!all_finite()) {
     fprintf(stderr, "a point of the posterior cannot be evaluated\n");

@@ -60,7 +60,13 @@ static void flow(bench *b) {
 
 static void gradients(bench *b, atvi_idx n) {
   atvi_model_evaluator_run_on(b->ev, 0,
-                              &(atvi_batch){n, b->theta, b->row[0], b->row[1], b->g[0], b->g[1], b->outcome});
+                              &(atvi_batch){.B = n,
+                                            .theta = b->theta,
+                                            .log_prior = b->row[0],
+                                            .log_lik = b->row[1],
+                                            .grad_prior = b->g[0],
+                                            .grad_lik = b->g[1],
+                                            .outcome = b->outcome});
 }
 
 static void model(bench *b) {

@@ -53,7 +53,14 @@ static TEST_UNUSED test_value test_eval(atvi_ctx *ctx, const atvi_target *t, con
   void *work;
   CHECK(t->d <= 32);
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
-  t->ops->eval(t->self, work, &(atvi_batch){1, theta, &v.lp, &v.ll, v.gp, v.gl, &v.outcome});
+  t->ops->eval(t->self, work,
+               &(atvi_batch){.B = 1,
+                             .theta = theta,
+                             .log_prior = &v.lp,
+                             .log_lik = &v.ll,
+                             .grad_prior = v.gp,
+                             .grad_lik = v.gl,
+                             .outcome = &v.outcome});
   t->ops->work_free(work);
   return v;
 }
@@ -74,7 +81,9 @@ static TEST_UNUSED double test_gradient(atvi_ctx *ctx, const atvi_target *t, con
     for (atvi_idx j = 0; j < t->d; j++) x[2 * j] = x[2 * j + 1] = theta[j];
     x[2 * i] -= h;
     x[2 * i + 1] += h;
-    t->ops->eval_frozen(t->self, work, theta, &(atvi_batch){2, x, lp, ll, NULL, NULL, outcome});
+    t->ops->eval_frozen(
+        t->self, work, theta,
+        &(atvi_batch){.B = 2, .theta = x, .log_prior = lp, .log_lik = ll, .outcome = outcome});
     CHECK_INT(outcome[0], ATVI_RUN_OK);
     CHECK_INT(outcome[1], ATVI_RUN_OK);
     double diff = (lp[1] + ll[1] - lp[0] - ll[0]) / (x[2 * i + 1] - x[2 * i]), g = v.gp[i] + v.gl[i];

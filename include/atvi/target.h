@@ -54,6 +54,9 @@ typedef struct {
   double *grad_prior;    /* [d][B] */
   double *grad_lik;      /* [d][B] */
   atvi_outcome *outcome; /* [B] */
+  /* [n_unit][B] the parts of log_prior and log_lik that are of each unit. Only where the target has units. */
+  double *unit_prior;
+  double *unit_lik;
 } atvi_batch;
 
 /* A named series that a model predicts: an observed or a tracked quantity, or a state, over its times. */

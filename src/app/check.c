@@ -281,8 +281,13 @@ static double cost(const checking *c, atvi_idx B, const double *theta, double *o
                    bool grad) {
   atvi_idx d = c->l->target->d;
   double best = HUGE_VAL, began = atvi_clock_s();
-  atvi_batch b = {B,      theta, out, out + B, grad ? out + 2 * B : NULL, grad ? out + (2 + d) * B : NULL,
-                  outcome};
+  atvi_batch b = {.B = B,
+                  .theta = theta,
+                  .log_prior = out,
+                  .log_lik = out + B,
+                  .grad_prior = grad ? out + 2 * B : NULL,
+                  .grad_lik = grad ? out + (2 + d) * B : NULL,
+                  .outcome = outcome};
   for (int k = 0; k < 20 && (k < 2 || atvi_clock_s() - began < 0.2); k++) {
     double t0 = atvi_clock_s();
     atvi_model_evaluator_run(c->l->ev, &b);

@@ -36,7 +36,13 @@ static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi
   ATVI_TRY(atvi_app_point(ctx, l->target, n_set, set, theta));
   double lp, ll;
   atvi_outcome outcome;
-  atvi_batch b = {1, theta, &lp, &ll, theta + d, theta + 2 * d, &outcome};
+  atvi_batch b = {.B = 1,
+                  .theta = theta,
+                  .log_prior = &lp,
+                  .log_lik = &ll,
+                  .grad_prior = theta + d,
+                  .grad_lik = theta + 2 * d,
+                  .outcome = &outcome};
   atvi_model_evaluator_run(l->ev, &b);
   return describe(pool, l, &b, theta + 3 * d, text);
 }

@@ -172,7 +172,7 @@ static void put_evidence(atvi_text *b, const atvi_summary *s) {
 }
 
 static void put_training(atvi_text *b, const atvi_made *m) {
-  if (!isfinite(m->steps)) return;
+  if (!(m->steps > 0)) return;
   atvi_io_text_add(b, "training  %.0f steps", m->steps);
   if (m->rungs > 1) atvi_io_text_add(b, ", %.0f temperatures", m->rungs);
   if (m->modes > 1) atvi_io_text_add(b, ", %.0f modes", m->modes);

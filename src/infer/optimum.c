@@ -94,7 +94,14 @@ static double minus_log_post(void *user, const double *y, double *g) {
   double lp, ll;
   atvi_outcome outcome;
   to_theta(o->m, y, s->theta);
-  atvi_model_evaluator_run_on(s->ev, s->worker, &(atvi_batch){1, s->theta, &lp, &ll, s->gp, s->gl, &outcome});
+  atvi_model_evaluator_run_on(s->ev, s->worker,
+                              &(atvi_batch){.B = 1,
+                                            .theta = s->theta,
+                                            .log_prior = &lp,
+                                            .log_lik = &ll,
+                                            .grad_prior = s->gp,
+                                            .grad_lik = s->gl,
+                                            .outcome = &outcome});
   s->ended = atvi_outcome_word(outcome);
   if (outcome != ATVI_RUN_OK || !isfinite(lp + ll)) return HUGE_VAL;
   s->ended = GRADIENT;
@@ -240,7 +247,8 @@ static bool same_optimum(maximiser *m, const double *better, double log_post, co
       room[j * BETWEEN + i] = (1 - f) * other[j] + f * better[j];
     }
   atvi_outcome outcome[BETWEEN];
-  atvi_model_evaluator_run(m->ev, &(atvi_batch){BETWEEN, room, lp, ll, NULL, NULL, outcome});
+  atvi_model_evaluator_run(
+      m->ev, &(atvi_batch){.B = BETWEEN, .theta = room, .log_prior = lp, .log_lik = ll, .outcome = outcome});
   for (int i = 0; i < BETWEEN; i++)
     if (outcome[i] != ATVI_RUN_OK || !(lp[i] + ll[i] > log_post - BARRIER)) return false;
   return true;
@@ -308,8 +316,12 @@ static void set_mode(maximiser *m, atvi_optimum_info *info) {
   search *s = &m->seat[0];
   const result *best = &m->result[0];
   memcpy(info->mode, best->y + info->d, (size_t)info->d * sizeof *info->mode);
-  atvi_model_evaluator_run(
-      m->ev, &(atvi_batch){1, info->mode, &info->log_prior, &info->log_lik, s->gp, s->gl, NULL});
+  atvi_model_evaluator_run(m->ev, &(atvi_batch){.B = 1,
+                                                .theta = info->mode,
+                                                .log_prior = &info->log_prior,
+                                                .log_lik = &info->log_lik,
+                                                .grad_prior = s->gp,
+                                                .grad_lik = s->gl});
   info->grad_norm = best->grad_norm;
   for (atvi_idx j = 0; j < info->d; j++) s->theta[j] = s->gp[j] + s->gl[j];
   find_bounds(m, info, s->theta);

@@ -18,6 +18,7 @@ typedef struct {
   double *x, *theta, *dx, *grad_prior, *grad_lik;                  /* [d][PART] */
   double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][PART] anchors */
   double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [PART] */
+  double *by_block; /* [3][1 + blocks.n][PART] as in the batch; NULL: not wanted */
   atvi_outcome *outcome;
 } scratch;
 
@@ -26,7 +27,7 @@ enum { WIDE = 15, NARROW = 8 }; /* pieces of d rows and of one */
 static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW) * ATVI_SPACE_PART; }
 
 static scratch lay(const atvi_space *s, int worker) {
-  scratch w;
+  scratch w = {0};
   double **wide[WIDE] = {&w.x, &w.theta, &w.dx,   &w.grad_prior, &w.grad_lik, &w.z,  &w.loc, &w.scale,
                          &w.k, &w.r,     &w.dloc, &w.dscale,     &w.dk,       &w.dr, &w.kin};
   double **narrow[NARROW - 1] = {&w.log_prior, &w.log_lik, &w.ldj, &w.base, &w.pi, &w.pi_one, &w.alive};
@@ -48,6 +49,11 @@ static const atvi_kin *kin_of(const atvi_space *s, atvi_idx i) {
 static bool sends(const atvi_space *s, atvi_idx i) {
   atvi_idx to = s->link[i].to;
   return to >= 0 && !kin_of(s, i) && !kin_of(s, to);
+}
+
+/* Where the log Jacobian of coordinate i is added up. */
+static double *ldj_of(const atvi_space *s, atvi_idx i, atvi_idx B, const scratch *w) {
+  return w->by_block ? w->by_block + (2 * (1 + s->blocks.n) + s->blocks.of[i]) * B : w->ldj;
 }
 
 static atvi_anchor anchor(const atvi_space *s, atvi_idx i, atvi_idx B, const scratch *w) {
@@ -100,7 +106,7 @@ static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *the
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m];
     atvi_anchor a = anchor(s, i, B, w);
-    atvi_transform_anchor_fwd(&a, B, w->z + i * B, theta + i * B, w->ldj);
+    atvi_transform_anchor_fwd(&a, B, w->z + i * B, theta + i * B, ldj_of(s, i, B, w));
   }
   if (t->kin) atvi_infer_kin_fwd(t->kin, B, theta, w->kin);
 }
@@ -108,8 +114,11 @@ static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *the
 /* theta and ldj of x; w keeps z and the anchors. At most ATVI_SPACE_PART points. */
 static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, double *theta,
                 const scratch *w) {
+  const atvi_idx n_row = 1 + s->blocks.n;
   for (atvi_idx j = 0; j < B; j++) w->ldj[j] = 0;
-  for (atvi_idx i = 0; i < s->d; i++) atvi_transform_map_fwd(&s->map[i], B, x + i * B, theta + i * B, w->ldj);
+  for (atvi_idx j = 0; j < 3 * n_row * B && w->by_block; j++) w->by_block[j] = 0;
+  for (atvi_idx i = 0; i < s->d; i++)
+    atvi_transform_map_fwd(&s->map[i], B, x + i * B, theta + i * B, ldj_of(s, i, B, w));
   if (s->n_level > 1) memcpy(w->z, theta, (size_t)(s->d * B) * sizeof *theta);
   for (int level = 1; level < s->n_level; level++) {
     step t;
@@ -117,6 +126,8 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
     for (atvi_idx n = s->n_anchor - 1; n >= 0; n--)
       if (step_at(s, n, level, &t)) step_fwd(s, &t, B, theta, w);
   }
+  for (atvi_idx k = 0; k < n_row && w->by_block; k++)
+    for (atvi_idx j = 0; j < B; j++) w->ldj[j] += w->by_block[(2 * n_row + k) * B + j];
 }
 
 /* After step_fwd; where locations of kin were overwritten since, they are set again. dtheta becomes dz. */
@@ -500,6 +511,7 @@ atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *
   s->from_prior = t->ops->prior_draw != NULL;
   atvi_status status = atvi_pool_new(ctx, &s->pool);
   if (status == ATVI_OK) status = make_maps(s, kind, seed);
+  if (status == ATVI_OK) status = atvi_infer_blocks_find(s, &s->blocks);
   if (status != ATVI_OK) {
     atvi_infer_space_free(s);
     return status;
@@ -560,9 +572,22 @@ static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b,
   }
 }
 
+/* After an evaluation that gave log prior and likelihood of the units: those of the blocks. */
+static void add_units(const atvi_space *s, atvi_idx B, const double *unit, const scratch *w) {
+  const atvi_idx n_unit = s->target->n_unit;
+  for (int k = 0; k < 2; k++)
+    for (atvi_idx u = 0; u < n_unit; u++) {
+      const double *from = unit + (k * n_unit + u) * B;
+      double *to = w->by_block + (k * (1 + s->blocks.n) + s->blocks.unit[u]) * B;
+      for (atvi_idx j = 0; j < B; j++) to[j] += from[j];
+    }
+}
+
 void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b) {
   scratch w = lay(s, worker);
-  atvi_idx B = b->B, d = s->d;
+  atvi_idx B = b->B, d = s->d, n_unit = s->target->n_unit, n_row = 1 + s->blocks.n;
+  double *unit = b->block_prior ? s->blocks.room[worker] : NULL;
+  if (unit) w.by_block = unit + 2 * n_unit * ATVI_SPACE_PART;
   ATVI_ASSERT(B <= ATVI_SPACE_PART);
   for (atvi_idx i = 0; i < d * B && b->dx; i++)
     w.grad_prior[i] = w.grad_lik[i] = NAN; /* what is not set is no gradient */
@@ -574,7 +599,10 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
                                             .log_lik = w.log_lik,
                                             .grad_prior = b->dx ? w.grad_prior : NULL,
                                             .grad_lik = b->dx ? w.grad_lik : NULL,
-                                            .outcome = w.outcome});
+                                            .outcome = w.outcome,
+                                            .unit_prior = unit,
+                                            .unit_lik = unit ? unit + n_unit * B : NULL});
+  if (unit) add_units(s, B, unit, &w);
   if (!s->from_prior) normal_base(d, B, b->x, w.base);
   for (atvi_idx j = 0; j < B; j++) {
     double lp = w.log_prior[j] + w.ldj[j], ll = w.log_lik[j];
@@ -599,6 +627,11 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
   put(B, w.base, b->log_base);
   put(B, w.pi, b->log_pi);
   put(B, w.pi_one, b->log_pi_one);
+  if (unit) {
+    put(n_row * B, w.by_block, b->block_prior);
+    put(n_row * B, w.by_block + n_row * B, b->block_lik);
+    put(n_row * B, w.by_block + 2 * n_row * B, b->block_ldj);
+  }
   if (b->dx) gradient(s, worker, b, &w);
 }
 
@@ -616,6 +649,15 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   gather(d, n, b->x, w.x, first, b->B);
   atvi_space_batch in = {.B = n, .x = w.x, .beta = b->beta, .theta = w.theta, .log_pi = w.pi};
   in.dx = b->dx ? w.dx : NULL;
+  atvi_idx rows = 1 + j->s->blocks.n;
+  double *by_block = b->block_prior
+                         ? j->s->blocks.room[worker] + (2 * j->s->target->n_unit + 3 * rows) * ATVI_SPACE_PART
+                         : NULL;
+  if (by_block) {
+    in.block_prior = by_block;
+    in.block_lik = by_block + rows * n;
+    in.block_ldj = by_block + 2 * rows * n;
+  }
   atvi_infer_space_eval_on(j->s, worker, &in);
   scatter(d, n, w.theta, b->theta, first, b->B);
   scatter(d, n, w.dx, b->dx, first, b->B);
@@ -624,6 +666,9 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   scatter(1, n, w.base, b->log_base, first, b->B);
   scatter(1, n, w.pi, b->log_pi, first, b->B);
   scatter(1, n, w.pi_one, b->log_pi_one, first, b->B);
+  scatter(rows, n, in.block_prior, b->block_prior, first, b->B);
+  scatter(rows, n, in.block_lik, b->block_lik, first, b->B);
+  scatter(rows, n, in.block_ldj, b->block_ldj, first, b->B);
 }
 
 void atvi_infer_space_eval(const atvi_space *s, const atvi_space_batch *b) {

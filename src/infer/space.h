@@ -13,6 +13,7 @@
 #ifndef ATVI_INFER_SPACE_H
 #define ATVI_INFER_SPACE_H
 
+#include "infer/blocks.h"
 #include "infer/kin.h"
 #include "model/evaluator.h"
 #include "transform/anchor.h"
@@ -36,7 +37,7 @@ typedef struct {
   double k, r;
 } atvi_space_link;
 
-typedef struct {
+typedef struct atvi_space {
   atvi_ctx *ctx;
   atvi_evaluator *ev; /* borrowed */
   const atvi_target *target;
@@ -51,6 +52,8 @@ typedef struct {
   /* Kin, and where they are kept. */
   atvi_idx n_kin;
   atvi_kin *kin;
+  /* Coordinates that are independent of each other given common ones. */
+  atvi_blocks blocks;
   atvi_pool *pool;
   double **part; /* [threads] scratch of the workers */
 } atvi_space;
@@ -78,6 +81,8 @@ typedef struct {
   double *log_pi;     /* [B] at beta; -inf where the run failed or the density is zero */
   double *log_pi_one; /* [B] at beta = 1, whatever beta is */
   double *dx;         /* [d][B] gradient of log_pi; 0 where log_pi is not finite */
+  /* [1 + blocks.n][B] log p(theta), log p(D | theta) and ldj of what is common and of each block; all three or none. */
+  double *block_prior, *block_lik, *block_ldj;
 } atvi_space_batch;
 
 /* On all threads (it is up to the evaluator); not inside a parallel region. */

@@ -11,6 +11,8 @@ static const double ONE = 1;
 
 /* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of so many are no better. */
 enum { WIDE = 60, WIDE_FACTORS = 5 };
+/* Above this many, units are fitted one by one: below, a flow takes no longer. */
+enum { MANY = 30 };
 
 atvi_vi_opts atvi_infer_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
@@ -224,6 +226,7 @@ static atvi_status first_look(atvi_vi *v) {
 
 /* What a run does, in this order; after() says when a phase is left out or comes again. */
 typedef enum {
+  BLOCKS,      /* many units: draws and weights unit by unit */
   TRAIN,       /* the first component: ladder and rounds */
   WEIGH_ONE,   /* a few thousand draws of it */
   SEEK,        /* look for what q misses */
@@ -304,6 +307,7 @@ static phase after(const fit *f, phase now) {
   const atvi_vi *v = f->v;
   bool over = atvi_infer_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
+  case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE: return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
@@ -366,9 +370,21 @@ static atvi_status train(atvi_vi *v) {
   return ATVI_OK;
 }
 
+/* Where weights by units do not do either, what follows begins anew. */
+static atvi_status blocks(fit *f) {
+  atvi_vi *v = f->v;
+  ATVI_TRY(atvi_infer_vi_blocks(v, &f->w));
+  v->converged = atvi_infer_vi_permits(&f->w);
+  if (v->converged || v->cut) return ATVI_OK;
+  atvi_infer_vi_weights_free(&f->w);
+  v->part[0].drawn = 0;
+  return ATVI_OK;
+}
+
 static atvi_status enter(fit *f, phase now) {
   atvi_vi *v = f->v;
   switch (now) {
+  case BLOCKS: return blocks(f);
   case TRAIN: return train(v);
   case SEEK: return seek(f);
   case COVER: return atvi_infer_vi_cover(v);
@@ -392,7 +408,7 @@ static atvi_status run(fit *f) {
   atvi_vi_part *first = &v->part[v->n_part++];
   if (!atvi_infer_vi_member_new(v, NULL, NULL, &first->at)) return ATVI_ENOMEM;
   ATVI_TRY(first_look(v));
-  phase now = TRAIN;
+  phase now = v->d > MANY && v->opts.exact == ATVI_EXACT_AUTO ? BLOCKS : TRAIN;
   for (; now != DELIVER; now = after(f, now)) ATVI_TRY(enter(f, now));
   return enter(f, DELIVER);
 }

@@ -216,6 +216,12 @@ ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w
 
 /* ---- draws and weights (vi_weights.c) ---- */
 
+/* Draws block by block (vi_blocks.c), in *w, which is zero: as many as are wanted, with weights in which each block counts for itself. None if the
+ * coordinates do not come in blocks, or nothing could be found to draw from. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w);
+/* Room for n draws; and the weights of draws that came from elsewhere, with log_q such that log_pi - log_q is that of a weight. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_weights_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n);
+void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w);
 /* Draws of the mixture and their weights: a first few thousand, or (all, after that) as many as are wanted. Draws that *w, which begins as
  * zero, has of components as they are (drawn is not 0) stay. Sets the shares of the components, and the evidence of a single
  * one. Leaves *w as it is if there is no time, or less came of it. Errors: ENOMEM. */

@@ -84,6 +84,7 @@ enum {
   ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
   ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */
+  ATVI_VI_BLOCK_MOST = 64,  /* coordinates of a block, at most */
 };
 #define ATVI_VI_ESS 25000.0 /* wanted: a minor part of the cost, as training takes twice as many gradients */
 #define ATVI_VI_ESS_WIDE                                                                                     \

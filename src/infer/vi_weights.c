@@ -52,8 +52,7 @@ static void copy_cloud(atvi_idx d, const atvi_cloud *from, atvi_cloud *to) {
   to->n = from->n;
 }
 
-/* Room for n draws; what there is stays. */
-static atvi_status make_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n) {
+atvi_status atvi_infer_vi_weights_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n) {
   if (n <= w->c.cap) return ATVI_OK;
   atvi_vi_weights next = *w;
   atvi_idx cap = n + n / 8;
@@ -278,6 +277,8 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   tell_weights(v, w);
 }
 
+void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
+
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
   return w->psis.khat < atvi_math_psis_threshold(w->c.n);
 }
@@ -310,7 +311,7 @@ atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   if (all) per = enough(v, w);
   count(v, w, have);
   atvi_idx lacking = share_out(v, have, per, need);
-  ATVI_TRY(make_room(v, w, before + BLOCKS * lacking));
+  ATVI_TRY(atvi_infer_vi_weights_room(v, w, before + BLOCKS * lacking));
   v->cut = !draw(v, w, have, need, all);
   for (atvi_idx j = 0; j < w->c.n; j++) valid += part_of(v, w, j, NULL) >= 0;
   if (v->cut && valid < before) {

@@ -29,6 +29,7 @@ enum {                        /* streams */
        ATVI_STREAM_RESAMPLE,
        ATVI_STREAM_UNIT,           /* seeds of units */
        ATVI_STREAM_POPULATION,     /* points annealed where an approximation lacks the posterior */
+       ATVI_STREAM_BLOCKS,         /* units, each by itself */
        ATVI_STREAM_EXACT = 32,     /* chains that start from an approximation */
        ATVI_STREAM_PREDICT = 64,   /* predictive draws */
        ATVI_STREAM_EMULATOR = 128, /* functions that an emulator may be of: one more for each process */

@@ -25,7 +25,9 @@ typedef struct {
   double *grad_prior;    /* [d][group] */
   double *grad_lik;      /* [d][group] */
   atvi_outcome *outcome; /* [group] */
-  double *packed;        /* [2 d + 3][group] all that was evaluated, for the memo */
+  double *unit_prior;    /* [n_unit][group] */
+  double *unit_lik;      /* [n_unit][group] */
+  double *packed;        /* [2 d + 2 n_unit + 3][group] all that was evaluated, for the memo */
 } seat;
 
 struct atvi_evaluator {
@@ -46,7 +48,8 @@ struct atvi_evaluator {
 /* Failures are looked at after this many runs, then after each doubling, and reported where most of the runs since have failed. */
 enum { FIRST_LOOK = 4096 };
 
-static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx group) {
+static atvi_evaluator *carve(atvi_arena *a, int n_seat, const atvi_target *t, atvi_idx group) {
+  const atvi_idx d = t->d, units = t->n_unit;
   atvi_evaluator *ev, head = {.n_seat = n_seat, .group = group};
   ATVI_TAKE(a, ev, 1);
   ATVI_TAKE(a, head.seats, n_seat);
@@ -60,7 +63,9 @@ static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx gro
     ATVI_TAKE(a, in.grad_prior, d * group);
     ATVI_TAKE(a, in.grad_lik, d * group);
     ATVI_TAKE(a, in.outcome, group);
-    ATVI_TAKE(a, in.packed, (2 * d + 3) * group);
+    ATVI_TAKE(a, in.unit_prior, units * group);
+    ATVI_TAKE(a, in.unit_lik, units * group);
+    ATVI_TAKE(a, in.packed, (2 * d + 2 * units + 3) * group);
     if (s) {
       *s = in;
       head.seats[i] = s;
@@ -102,10 +107,10 @@ atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target, a
   int n = atvi_ctx_threads(ctx);
   atvi_arena a = {0};
   atvi_idx group = target->group > 0 ? target->group : ATVI_LANES;
-  carve(&a, n, target->d, group);
+  carve(&a, n, target, group);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   if (!a.base) return ATVI_ENOMEM;
-  atvi_evaluator *ev = carve(&a, n, target->d, group);
+  atvi_evaluator *ev = carve(&a, n, target, group);
   ev->ctx = ctx;
   ev->target = target;
   ev->look_at = FIRST_LOOK;
@@ -188,14 +193,13 @@ static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) 
 
 /* Copies what was asked of a group into packed, or (back) out of it. packed NULL: nothing is copied. Returns its bytes. */
 static size_t pack(const atvi_evaluator *ev, const atvi_batch *b, double *packed, bool back) {
-  size_t d = (size_t)ev->target->d, B = (size_t)b->B, at = 0;
+  size_t d = (size_t)ev->target->d, units = (size_t)ev->target->n_unit, B = (size_t)b->B, at = 0;
   const struct {
     void *bytes;
     size_t n;
-  } row[] = {{b->log_prior, B * sizeof(double)},
-             {b->log_lik, B * sizeof(double)},
-             {b->grad_prior, d * B * sizeof(double)},
-             {b->grad_lik, d * B * sizeof(double)},
+  } row[] = {{b->log_prior, B * sizeof(double)},          {b->log_lik, B * sizeof(double)},
+             {b->grad_prior, d * B * sizeof(double)},     {b->grad_lik, d * B * sizeof(double)},
+             {b->unit_prior, units * B * sizeof(double)}, {b->unit_lik, units * B * sizeof(double)},
              {b->outcome, B * sizeof *b->outcome}};
   for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
     if (!row[k].bytes) continue;
@@ -207,8 +211,9 @@ static size_t pack(const atvi_evaluator *ev, const atvi_batch *b, double *packed
 }
 
 static atvi_memo_key key_of(const atvi_evaluator *ev, const atvi_batch *b) {
-  const uint64_t asked[] = {(uint64_t)b->B, b->log_prior != NULL, b->log_lik != NULL, b->grad_prior != NULL,
-                            b->grad_lik != NULL};
+  const uint64_t asked[] = {(uint64_t)b->B,        b->log_prior != NULL, b->log_lik != NULL,
+                            b->grad_prior != NULL, b->grad_lik != NULL,  b->unit_prior != NULL,
+                            b->unit_lik != NULL};
   atvi_memo_key key = atvi_io_memo_key((atvi_memo_key){{0}}, asked, sizeof asked);
   return atvi_io_memo_key(key, b->theta, (size_t)(ev->target->d * b->B) * sizeof *b->theta);
 }
@@ -286,12 +291,16 @@ static void run_part(atvi_evaluator *ev, seat *s, const atvi_batch *batch, atvi_
                   .log_lik = batch->log_lik ? s->log_lik : NULL,
                   .grad_prior = batch->grad_prior ? s->grad_prior : NULL,
                   .grad_lik = batch->grad_lik ? s->grad_lik : NULL,
-                  .outcome = s->outcome};
+                  .outcome = s->outcome,
+                  .unit_prior = batch->unit_prior ? s->unit_prior : NULL,
+                  .unit_lik = batch->unit_lik ? s->unit_lik : NULL};
   run_group(ev, s, &b, eval_group);
   scatter(1, n, s->log_prior, batch->log_prior ? batch->log_prior + first : NULL, B);
   scatter(1, n, s->log_lik, batch->log_lik ? batch->log_lik + first : NULL, B);
   scatter(d, n, s->grad_prior, batch->grad_prior ? batch->grad_prior + first : NULL, B);
   scatter(d, n, s->grad_lik, batch->grad_lik ? batch->grad_lik + first : NULL, B);
+  scatter(ev->target->n_unit, n, s->unit_prior, batch->unit_prior ? batch->unit_prior + first : NULL, B);
+  scatter(ev->target->n_unit, n, s->unit_lik, batch->unit_lik ? batch->unit_lik + first : NULL, B);
   for (atvi_idx i = 0; i < n && batch->outcome; i++) batch->outcome[first + i] = s->outcome[i];
 }
 
@@ -330,7 +339,7 @@ static void run_unit(void *arg, atvi_idx u, int worker) {
   const atvi_target *t = j->ev->target;
   atvi_batch part = j->ev->unit[u];
   part.B = j->sum.n;
-  if (!j->batch->log_lik && !j->batch->grad_lik) part.log_lik = NULL;
+  if (!atvi_model_sum_runs(j->batch)) part.log_lik = NULL;
   if (!j->batch->grad_prior) part.grad_prior = NULL;
   if (!j->batch->grad_lik) part.grad_lik = NULL;
   atvi_model_sum_load(t, j->batch, &j->sum, u, (double *)part.theta);
@@ -346,7 +355,7 @@ static void eval_units(atvi_evaluator *ev, seat *s, const atvi_batch *b) {
   atvi_parallel(ev->ctx, t->n_unit, run_unit, &j);
   for (atvi_idx u = 0; u < t->n_unit; u++) {
     atvi_batch part = ev->unit[u];
-    if (!b->log_lik && !b->grad_lik) part.log_lik = NULL;
+    if (!atvi_model_sum_runs(b)) part.log_lik = NULL;
     atvi_model_sum_add(t, b, &j.sum, u, &part);
   }
   atvi_model_sum_end(t, b, &j.sum);

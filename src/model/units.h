@@ -24,6 +24,8 @@ void atvi_model_sum_load(const atvi_target *t, const atvi_batch *batch, const at
 /* Adds what the unit gave: log prior, outcome, and of the rest what `batch` asks for. */
 void atvi_model_sum_add(const atvi_target *t, const atvi_batch *batch, atvi_units_sum *sum, atvi_idx u,
                         const atvi_batch *part);
+/* Whether the batch asks for anything that needs a run. */
+bool atvi_model_sum_runs(const atvi_batch *batch);
 void atvi_model_sum_end(const atvi_target *t, const atvi_batch *batch, const atvi_units_sum *sum);
 
 #endif

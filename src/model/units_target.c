@@ -126,6 +126,10 @@ static void frozen(const atvi_model *m, units_work *w, atvi_idx u, const double 
 
 /* ---- the sum over units ---- */
 
+bool atvi_model_sum_runs(const atvi_batch *batch) {
+  return batch->log_lik || batch->grad_lik || batch->unit_lik;
+}
+
 static void add_gradient(const atvi_unit *u, atvi_idx B, atvi_idx first, int n, const double *from,
                          double *to) {
   for (atvi_idx i = 0; i < u->n_on; i++)
@@ -152,6 +156,10 @@ void atvi_model_sum_load(const atvi_target *t, const atvi_batch *batch, const at
 void atvi_model_sum_add(const atvi_target *t, const atvi_batch *batch, atvi_units_sum *sum, atvi_idx u,
                         const atvi_batch *part) {
   for (int l = 0; l < sum->n; l++) {
+    const atvi_idx at = u * batch->B + sum->first + l;
+    bool good = part->outcome[l] == ATVI_RUN_OK;
+    if (batch->unit_prior) batch->unit_prior[at] = part->log_prior[l];
+    if (batch->unit_lik) batch->unit_lik[at] = good ? part->log_lik[l] : -HUGE_VAL;
     sum->log_prior[l] += part->log_prior[l];
     if (part->log_lik) sum->log_lik[l] += part->log_lik[l];
     if (sum->outcome[l] == ATVI_RUN_OK || part->outcome[l] == ATVI_RUN_OUTSIDE)
@@ -186,7 +194,7 @@ static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const
   const atvi_batch part = {.B = n,
                            .theta = w->theta,
                            .log_prior = log_prior,
-                           .log_lik = batch->log_lik || batch->grad_lik ? log_lik : NULL,
+                           .log_lik = atvi_model_sum_runs(batch) ? log_lik : NULL,
                            .grad_prior = batch->grad_prior ? w->grad_prior : NULL,
                            .grad_lik = batch->grad_lik ? w->grad_lik : NULL,
                            .outcome = outcome};

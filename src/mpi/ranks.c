@@ -39,7 +39,15 @@ typedef enum {
   LEAVE_ONE_OUT,
 } what;
 
-enum { LOG_PRIOR = 1, LOG_LIK = 2, GRAD_PRIOR = 4, GRAD_LIK = 8, OUTCOME = 16 };
+enum {
+  LOG_PRIOR = 1,
+  LOG_LIK = 2,
+  GRAD_PRIOR = 4,
+  GRAD_LIK = 8,
+  OUTCOME = 16,
+  UNIT_PRIOR = 32,
+  UNIT_LIK = 64
+};
 
 typedef struct {
   int32_t what, target;
@@ -181,9 +189,12 @@ static atvi_idx part(const shared *s, atvi_idx B, atvi_idx at) {
 /* d: rows of theta and of the gradients. */
 static void eval_there(seat *w, head h, atvi_idx d, const atvi_batch *b) {
   h.wanted = (b->log_prior ? LOG_PRIOR : 0) | (b->log_lik ? LOG_LIK : 0) | (b->grad_prior ? GRAD_PRIOR : 0) |
-             (b->grad_lik ? GRAD_LIK : 0) | (b->outcome ? OUTCOME : 0);
+             (b->grad_lik ? GRAD_LIK : 0) | (b->outcome ? OUTCOME : 0) | (b->unit_prior ? UNIT_PRIOR : 0) |
+             (b->unit_lik ? UNIT_LIK : 0);
+  atvi_idx units = w->s->base->n_unit;
   atvi_idx rows = (b->log_prior != NULL) + (b->log_lik != NULL) + (b->outcome != NULL) +
-                  ((b->grad_prior != NULL) + (b->grad_lik != NULL)) * d;
+                  ((b->grad_prior != NULL) + (b->grad_lik != NULL)) * d +
+                  ((b->unit_prior != NULL) + (b->unit_lik != NULL)) * units;
   for (atvi_idx at = 0; at < b->B; at += w->s->group) {
     atvi_idx n = part(w->s, b->B, at);
     h.B = (int32_t)n;
@@ -193,6 +204,8 @@ static void eval_there(seat *w, head h, atvi_idx d, const atvi_batch *b) {
     from = copy_out(1, n, from, b->log_lik ? b->log_lik + at : NULL, b->B);
     from = copy_out(d, n, from, b->grad_prior ? b->grad_prior + at : NULL, b->B);
     from = copy_out(d, n, from, b->grad_lik ? b->grad_lik + at : NULL, b->B);
+    from = copy_out(units, n, from, b->unit_prior ? b->unit_prior + at : NULL, b->B);
+    from = copy_out(units, n, from, b->unit_lik ? b->unit_lik + at : NULL, b->B);
     for (atvi_idx i = 0; b->outcome && i < n; i++) b->outcome[at + i] = (atvi_outcome)from[i];
   }
 }
@@ -377,11 +390,13 @@ static void wrap(shared *s) {
 /* ---- other ranks ---- */
 
 /* Lays the wanted outputs out in room; returns where they end. */
-static double *outputs(atvi_batch *b, int wanted, atvi_idx d, double *room) {
+static double *outputs(atvi_batch *b, int wanted, atvi_idx d, atvi_idx units, double *room) {
   if (wanted & LOG_PRIOR) b->log_prior = room, room += b->B;
   if (wanted & LOG_LIK) b->log_lik = room, room += b->B;
   if (wanted & GRAD_PRIOR) b->grad_prior = room, room += d * b->B;
   if (wanted & GRAD_LIK) b->grad_lik = room, room += d * b->B;
+  if (wanted & UNIT_PRIOR) b->unit_prior = room, room += units * b->B;
+  if (wanted & UNIT_LIK) b->unit_lik = room, room += units * b->B;
   return room;
 }
 
@@ -390,7 +405,7 @@ static atvi_idx eval_here(shared *s, const head *h, const double *theta, double 
   const atvi_target *t = s->base;
   atvi_idx d = h->what == EVAL ? t->d : t->unit[h->unit].n_on;
   atvi_batch b = {.B = h->B, .theta = theta};
-  double *end = outputs(&b, h->wanted, d, answer);
+  double *end = outputs(&b, h->wanted, d, t->n_unit, answer);
   if (h->wanted & OUTCOME) b.outcome = s->outcome;
   for (atvi_idx i = 0; i < b.B; i++) s->outcome[i] = ATVI_RUN_OK;
   memset(answer, 0, (size_t)(end - answer) * sizeof *answer);
@@ -499,7 +514,7 @@ static atvi_status share(atvi_ctx *ctx, const atvi_target **target) {
   shared *s = &all.shared[all.n_shared];
   const atvi_target *t = *target;
   *s = (shared){.index = all.n_shared, .base = t, .group = t->group > 0 ? t->group : ATVI_LANES};
-  atvi_idx rows = 2 * t->d + 3;
+  atvi_idx rows = 2 * (t->d + t->n_unit) + 3;
   if (t->n_out > rows) rows = t->n_out;
   if (t->n_obs > rows) rows = t->n_obs;
   s->n_ask = sizeof(head) + (size_t)(t->d * s->group) * sizeof(double);

@@ -130,7 +130,7 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_made *m = &x->r->summary->made;
   atvi_frame f;
   say_weights(p, x);
-  if (isfinite(m->steps))
+  if (m->steps > 0)
     atvi_report_page_say(p, "Training took %.0f steps%s%s.", m->steps,
                          m->rungs > 1 ? atvi_pool_printf(p->pool, " along %.0f temperatures", m->rungs) : "",
                          isnan(m->tuned) ? ""

@@ -23,7 +23,8 @@ static void posterior_by_quadrature(void) {
     const int at[3] = {j % NB, j / NB % NG, j / NB / NG};
     for (int k = 0; k < 3; k++) theta[k * B + j] = lo[k] + (at[k] + 0.5) * (hi[k] - lo[k]) / n[k];
   }
-  atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, NULL, NULL, outcome});
+  atvi_model_evaluator_run(
+      ev, &(atvi_batch){.B = B, .theta = theta, .log_prior = lp, .log_lik = ll, .outcome = outcome});
   double most = -HUGE_VAL, z = 0, mean[3] = {0}, cov[3][3] = {{0}};
   for (int j = 0; j < B; j++) most = fmax(most, lp[j] + ll[j]);
   for (int j = 0; j < B; j++) {

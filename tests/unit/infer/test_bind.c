@@ -85,7 +85,13 @@ static void points_outside_and_failures(void) {
   const double theta[D * 3] = {0.2, 0.4, 0.1, 0.5, 5.5, 4};
   double prior[3], lik[3], grad_prior[6], grad[6];
   atvi_outcome outcome[3];
-  const atvi_batch b = {3, theta, prior, lik, grad_prior, grad, outcome};
+  const atvi_batch b = {.B = 3,
+                        .theta = theta,
+                        .log_prior = prior,
+                        .log_lik = lik,
+                        .grad_prior = grad_prior,
+                        .grad_lik = grad,
+                        .outcome = outcome};
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
   t->ops->eval(t->self, work, &b);
   CHECK_INT(w.points, 2);

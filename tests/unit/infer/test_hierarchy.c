@@ -50,8 +50,15 @@ static void scatter_points(atvi_idx d, double spread, points *p) {
 
 static void evaluate(const world *w, double beta, points *p) {
   CHECK(w->d <= D_MOST);
-  atvi_infer_space_eval(
-      w->s, &(atvi_space_batch){B, p->x, beta, p->theta, p->ll, p->lp, p->base, p->pi, NULL, p->dx});
+  atvi_infer_space_eval(w->s, &(atvi_space_batch){.B = B,
+                                                  .x = p->x,
+                                                  .beta = beta,
+                                                  .theta = p->theta,
+                                                  .log_lik = p->ll,
+                                                  .log_prior = p->lp,
+                                                  .log_base = p->base,
+                                                  .log_pi = p->pi,
+                                                  .dx = p->dx});
   for (int j = 0; j < B; j++) CHECK(isfinite(p->pi[j]));
 }
 

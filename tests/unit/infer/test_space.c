@@ -297,7 +297,16 @@ typedef struct {
 } answer;
 
 static atvi_space_batch into(answer *a, atvi_idx B, const double *x) {
-  return (atvi_space_batch){B, x, 0.37, a->theta, a->lik, a->prior, a->base, a->pi, a->one, a->dx};
+  return (atvi_space_batch){.B = B,
+                            .x = x,
+                            .beta = 0.37,
+                            .theta = a->theta,
+                            .log_lik = a->lik,
+                            .log_prior = a->prior,
+                            .log_base = a->base,
+                            .log_pi = a->pi,
+                            .log_pi_one = a->one,
+                            .dx = a->dx};
 }
 
 static void batches_and_threads_do_not_matter(void) {

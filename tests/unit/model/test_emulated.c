@@ -63,7 +63,13 @@ static void a_point_does_not_depend_on_its_batch(void) {
   atvi_model_evaluator_run(
       ev, &(atvi_batch){.B = B, .theta = theta, .log_lik = ll}); /* threads are started once */
   long before = test_allocs;
-  atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
+  atvi_model_evaluator_run(ev, &(atvi_batch){.B = B,
+                                             .theta = theta,
+                                             .log_prior = lp,
+                                             .log_lik = ll,
+                                             .grad_prior = gp,
+                                             .grad_lik = gl,
+                                             .outcome = outcome});
   CHECK(test_allocs == before);
   for (int b = 0; b < B; b++) {
     double one[D];

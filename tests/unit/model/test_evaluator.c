@@ -86,7 +86,13 @@ static void run_batches(atvi_idx group) {
         failures += i % 10 == 5 || i % 10 == 7 || i % 10 == 8;
       }
       long before = test_allocs;
-      atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
+      atvi_model_evaluator_run(ev, &(atvi_batch){.B = B,
+                                                 .theta = theta,
+                                                 .log_prior = lp,
+                                                 .log_lik = ll,
+                                                 .grad_prior = gp,
+                                                 .grad_lik = gl,
+                                                 .outcome = outcome});
       CHECK(test_allocs - before <= 1); /* the team of threads, once */
       for (atvi_idx i = 0; i < B; i++) {
         double x0 = theta[i], x1 = theta[B + i], x2 = theta[2 * B + i];

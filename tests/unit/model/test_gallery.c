@@ -45,7 +45,9 @@ static void gradient_is_right(const char *name, const atvi_target *t, void *work
     atvi_outcome outcome[2];
     for (atvi_idx j = 0; j < t->d; j++) x[2 * j] = x[2 * j + 1] = at[j];
     x[2 * i] -= h, x[2 * i + 1] += h;
-    t->ops->eval_frozen(t->self, work, at, &(atvi_batch){2, x, lp, ll, NULL, NULL, outcome});
+    t->ops->eval_frozen(
+        t->self, work, at,
+        &(atvi_batch){.B = 2, .theta = x, .log_prior = lp, .log_lik = ll, .outcome = outcome});
     double slope = (ll[1] - ll[0]) / (x[2 * i + 1] - x[2 * i]), scale = fmax(fabs(at[i]), 1e-3);
     CHECK_MSG(fabs(slope - all->gl[i * N + best]) * scale <= 1e-5 * most,
               "%s: by %s: %.10g, differences %.10g", name, t->param[i].name, all->gl[i * N + best], slope);
@@ -65,7 +67,14 @@ static void every_model(void) {
     CHECK(t->d <= D_MOST);
     CHECK_OK(t->ops->work_new(t->self, ctx, &work));
     t->ops->prior_draw(t->self, work, 5, 0, N, theta);
-    t->ops->eval(t->self, work, &(atvi_batch){N, theta, all.lp, all.ll, all.gp, all.gl, all.outcome});
+    t->ops->eval(t->self, work,
+                 &(atvi_batch){.B = N,
+                               .theta = theta,
+                               .log_prior = all.lp,
+                               .log_lik = all.ll,
+                               .grad_prior = all.gp,
+                               .grad_lik = all.gl,
+                               .outcome = all.outcome});
     alone_as_together(MODELS[k], t, work, theta, &all);
     gradient_is_right(MODELS[k], t, work, theta, &all);
     t->ops->work_free(work);

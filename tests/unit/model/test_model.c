@@ -453,7 +453,13 @@ static void results_depend_on_neither_batch_nor_threads(void) {
     atvi_evaluator *ev;
     atvi_ctx_set_threads(ctx, threads);
     CHECK_OK(atvi_model_evaluator_new(ctx, t, &ev));
-    atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll[threads - 1], gp, gl[threads - 1], outcome});
+    atvi_model_evaluator_run(ev, &(atvi_batch){.B = B,
+                                               .theta = theta,
+                                               .log_prior = lp,
+                                               .log_lik = ll[threads - 1],
+                                               .grad_prior = gp,
+                                               .grad_lik = gl[threads - 1],
+                                               .outcome = outcome});
     atvi_model_evaluator_free(ev);
   }
   for (int j = 0; j < B; j++) {

@@ -21,7 +21,14 @@ static void ask(atvi_ctx *ctx, const char *name, const char *text, bool interpre
   CHECK(t->d * B <= MOST && t->n_obs * B <= MOST && t->n_out * B <= MOST);
   *a = (answer){.d = t->d, .n_obs = t->n_obs, .n_out = t->n_out};
   if (isnan(theta[0])) t->ops->prior_draw(t->self, work, 7, 0, B, theta);
-  t->ops->eval(t->self, work, &(atvi_batch){B, theta, a->lp, a->ll, a->gp, a->gl, outcome});
+  t->ops->eval(t->self, work,
+               &(atvi_batch){.B = B,
+                             .theta = theta,
+                             .log_prior = a->lp,
+                             .log_lik = a->ll,
+                             .grad_prior = a->gp,
+                             .grad_lik = a->gl,
+                             .outcome = outcome});
   t->ops->pointwise(t->self, work, B, theta, a->point);
   t->ops->predict(t->self, work, B, theta, a->predict);
   for (int i = 0; i < B; i++) {

@@ -124,7 +124,14 @@ static void units_sum_to_the_whole(void) {
     double theta[D], gp[D], g[D], p, l;
     atvi_outcome outcome;
     for (atvi_idx i = 0; i < t->unit[u].n_on; i++) theta[i] = THETA[t->unit[u].on[i]];
-    t->ops->eval_unit(t->self, work, u, &(atvi_batch){1, theta, &p, &l, gp, g, &outcome});
+    t->ops->eval_unit(t->self, work, u,
+                      &(atvi_batch){.B = 1,
+                                    .theta = theta,
+                                    .log_prior = &p,
+                                    .log_lik = &l,
+                                    .grad_prior = gp,
+                                    .grad_lik = g,
+                                    .outcome = &outcome});
     lp += p, ll += l;
     for (atvi_idx i = 0; i < t->unit[u].n_on; i++) gl[t->unit[u].on[i]] += g[i];
   }
@@ -282,7 +289,14 @@ static void many_units_share_programs(void) {
   for (int i = 0; i < 4; i++) theta[i] = THETA[i];
   for (int k = 0; k < N; k++) theta[4 + k] = 2 + 0.01 * k, theta[4 + N + k] = 0.3 + 0.005 * k;
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
-  t->ops->eval(t->self, work, &(atvi_batch){1, theta, &lp, &ll, gp, gl, &outcome});
+  t->ops->eval(t->self, work,
+               &(atvi_batch){.B = 1,
+                             .theta = theta,
+                             .log_prior = &lp,
+                             .log_lik = &ll,
+                             .grad_prior = gp,
+                             .grad_lik = gl,
+                             .outcome = &outcome});
   CHECK_INT(outcome, ATVI_RUN_OK);
   for (int k = 0; k < N; k++) { /* A is a sum of two exponentials of one rate */
     double CL = theta[4 + k], base = theta[4 + N + k], V = theta[1], s = theta[3];

@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: MIT */
+/* Columns   are points that share nothing. At each, every block goes to its maximum given what is common by Newton steps of its own, all
+ *           blocks at once: the l-th coordinates of all blocks are moved together, so that differences of gradients give all their Hessians
+ *           for the price of the largest. A block goes back if a step did not raise its own part of the density.
+ * Integral  h = f_0 + sum_b (f_b - log det(H_b) / 2) at these maxima, but for a constant. Its gradient is that of f, as blocks are at
+ *           their maxima, and that of the determinants, from columns on either side of the centre along each column of chol_0; so is
+ *           its Hessian, where mixed derivatives of the determinants are left out. */
+#include "infer/vi_blocks.h"
+#include "math/linalg.h"
+#include <math.h>
+#include <string.h>
+
+enum { CLIMB = 60, NEWTON = 8, ROUNDS = 24, OTHERS = 4, TOPS = 3 };
+enum { WIDTHS = 4 };
+#define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
+#define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
+#define FAR 3.0         /* the longest step of a block, and of the centre, in standard deviations */
+#define FLAT 0.05       /* least curvature of the integral, where it is about 1 */
+#define FALL 1e-3       /* nats that a block may lose by rounding */
+#define SETTLED 0.02    /* nats that all blocks of a column may still rise together */
+#define OTHER_FAR 4.0   /* standard deviations from the maximum of a block: another one */
+#define OTHER_RISE 0.1  /* nats that a block may still rise at what counts as a maximum */
+#define OTHER_LOW 7.0   /* nats below it: as good as none */
+
+typedef struct {
+  atvi_idx n;
+  /* [d][n] where blocks are, the gradient there, and a Newton step. */
+  double *x, *g, *step;
+  /* [1 + blocks][n] density, what the step promises, and log det of the Hessian. */
+  double *f, *rise, *log_det;
+  /* [1 + blocks][n] share of the step that is tried. */
+  double *share;
+  /* The same at the points that are tried. */
+  double *tx, *tg, *tstep, *tf, *trise, *tlog_det;
+  /* [blocks][most][most] factors of the Hessians of the first column, and of those tried. */
+  double *hess, *thess;
+} columns;
+
+/* Room for one evaluation. */
+typedef struct {
+  atvi_idx cap;
+  double *x, *theta, *dx, *log_pi, *prior, *lik, *ldj;
+  double *h; /* [most][most] */
+} room;
+
+typedef struct {
+  atvi_vi_arrow *a;
+  columns c;
+  room r;
+  /* Widths are known. */
+  bool scaled;
+  /* [common], [common][common] */
+  double *grad, *curve, *value, *vector, *move;
+} finder;
+
+static double *reals(atvi_pool *pool, atvi_idx n) { return atvi_pool_take(pool, (size_t)n, sizeof(double)); }
+
+atvi_status atvi_infer_vi_arrow_new(atvi_vi *v, atvi_pool *pool, atvi_vi_arrow *out) {
+  atvi_vi_arrow a = {.v = v, .b = &v->space->blocks, .pool = pool};
+  atvi_idx n = a.b->n;
+  a.piece = atvi_pool_take(pool, (size_t)(1 + n), sizeof *a.piece);
+  if (!a.piece) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < v->d; i++) a.piece[a.b->of[i]].n++;
+  const atvi_idx common = a.piece[0].n;
+  a.from = reals(pool, common);
+  for (atvi_idx b = 0; b <= n; b++) {
+    atvi_vi_piece *p = &a.piece[b];
+    p->of = atvi_pool_take(pool, (size_t)p->n, sizeof *p->of);
+    p->mean = reals(pool, p->n);
+    p->slope = reals(pool, p->n * common);
+    p->chol = reals(pool, p->n * p->n);
+    p->up = reals(pool, p->n);
+    p->down = reals(pool, p->n);
+    if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
+    if (b > 0 && p->n > a.most) a.most = p->n;
+    memset(p->slope, 0, (size_t)(p->n * common) * sizeof(double));
+    p->n = 0;
+  }
+  for (atvi_idx i = 0; i < v->d; i++) {
+    atvi_vi_piece *p = &a.piece[a.b->of[i]];
+    p->of[p->n++] = i;
+  }
+  *out = a;
+  return ATVI_OK;
+}
+
+/* ---- blocks ---- */
+
+static bool make(finder *f, atvi_idx n) {
+  atvi_pool *pool = f->a->pool;
+  atvi_idx d = f->a->v->d, rows = 1 + f->a->b->n, most = f->a->most, common = f->a->piece[0].n;
+  columns *c = &f->c;
+  room *r = &f->r;
+  double **wide[] = {&c->x, &c->g, &c->step, &c->tx, &c->tg, &c->tstep};
+  double **row[] = {&c->f, &c->rise, &c->log_det, &c->share, &c->tf, &c->trise, &c->tlog_det};
+  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++) *wide[k] = reals(pool, d * n);
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) *row[k] = reals(pool, rows * n);
+  c->hess = reals(pool, rows * most * most);
+  c->thess = reals(pool, rows * most * most);
+  r->cap = ATVI_PEAK_CHUNK / (1 + 2 * most) > 0 ? ATVI_PEAK_CHUNK : 1 + 2 * most;
+  r->x = reals(pool, d * r->cap);
+  r->theta = reals(pool, d * r->cap);
+  r->dx = reals(pool, d * r->cap);
+  r->log_pi = reals(pool, r->cap);
+  r->prior = reals(pool, rows * r->cap);
+  r->lik = reals(pool, rows * r->cap);
+  r->ldj = reals(pool, rows * r->cap);
+  r->h = reals(pool, most * most);
+  f->grad = reals(pool, common);
+  f->move = reals(pool, common);
+  f->value = reals(pool, common);
+  f->curve = reals(pool, common * common);
+  f->vector = reals(pool, common * common);
+  return !atvi_pool_failed(pool);
+}
+
+/* Of the differences in the l-th coordinate of a block. */
+static double step_of(const finder *f, const atvi_vi_piece *p, atvi_idx l) {
+  double sum = 0;
+  for (atvi_idx k = 0; k <= l; k++) sum += p->chol[l * p->n + k] * p->chol[l * p->n + k];
+  return f->scaled ? ATVI_PEAK_STEP_SD * sqrt(sum) : ATVI_PEAK_STEP;
+}
+
+/* Newton's step for one block of a column, from the evaluation at `at` and the differences behind it. */
+static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
+  const atvi_vi_piece *p = &f->a->piece[b];
+  const room *r = &f->r;
+  columns *c = &f->c;
+  atvi_idx n = p->n, most = f->a->most, nc = c->n;
+  double *h = r->h, rise = 0, log_det = 0;
+  bool known = true;
+  c->tf[b * nc + j] = r->prior[b * B + at] + r->lik[b * B + at] + r->ldj[b * B + at];
+  for (atvi_idx l = 0; l < n; l++) {
+    known = known && isfinite(r->log_pi[at + 1 + 2 * l]) && isfinite(r->log_pi[at + 2 + 2 * l]);
+    for (atvi_idx i = 0; i < n; i++) {
+      const double *dx = r->dx + p->of[i] * B + at;
+      h[i * n + l] = (dx[2 + 2 * l] - dx[1 + 2 * l]) / (2 * step_of(f, p, l));
+    }
+  }
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx l = 0; l <= i; l++) h[i * n + l] = 0.5 * (h[i * n + l] + h[l * n + i]);
+  known = known && atvi_math_cholesky(n, h);
+  double y[ATVI_VI_BLOCK_MOST];
+  if (known) { /* L y = g, L' s = y */
+    for (atvi_idx i = 0; i < n; i++) {
+      y[i] = c->tg[p->of[i] * nc + j];
+      for (atvi_idx l = 0; l < i; l++) y[i] -= h[i * n + l] * y[l];
+      y[i] /= h[i * n + i];
+      rise += 0.5 * y[i] * y[i];
+      log_det += 2 * log(h[i * n + i]);
+    }
+    for (atvi_idx i = n - 1; i >= 0; i--) {
+      for (atvi_idx l = i + 1; l < n; l++) y[i] -= h[l * n + i] * y[l];
+      y[i] /= h[i * n + i];
+    }
+  } else { /* by the covariance that there is */
+    double z[ATVI_VI_BLOCK_MOST];
+    for (atvi_idx l = 0; l < n; l++) {
+      z[l] = 0;
+      for (atvi_idx i = l; i < n; i++) z[l] += p->chol[i * n + l] * c->tg[p->of[i] * nc + j];
+      rise += 0.5 * z[l] * z[l];
+    }
+    for (atvi_idx i = 0; i < n; i++) {
+      y[i] = 0;
+      for (atvi_idx l = 0; l <= i; l++) y[i] += p->chol[i * n + l] * z[l];
+    }
+    log_det = -2 * p->log_det;
+  }
+  double cut = rise > 0.5 * FAR * FAR ? FAR / sqrt(2 * rise) : 1;
+  for (atvi_idx i = 0; i < n; i++) c->tstep[p->of[i] * nc + j] = cut * y[i];
+  c->trise[b * nc + j] = rise;
+  c->tlog_det[b * nc + j] = log_det;
+  if (j > 0) return;
+  double *keep = c->thess + b * most * most;
+  keep[0] = NAN;
+  if (known) memcpy(keep, h, (size_t)(n * n) * sizeof *h);
+}
+
+/* All that is known of the columns at tx. */
+static void look(finder *f) {
+  columns *c = &f->c;
+  room *r = &f->r;
+  atvi_idx d = f->a->v->d, n = f->a->b->n, per = 1 + 2 * f->a->most, many = r->cap / per;
+  for (atvi_idx first = 0; first < c->n; first += many) {
+    atvi_idx m = c->n - first < many ? c->n - first : many, B = m * per;
+    for (atvi_idx i = 0; i < d; i++)
+      for (atvi_idx j = 0; j < m; j++)
+        for (atvi_idx k = 0; k < per; k++) r->x[i * B + j * per + k] = c->tx[i * c->n + first + j];
+    for (atvi_idx b = 1; b <= n; b++) {
+      const atvi_vi_piece *p = &f->a->piece[b];
+      for (atvi_idx l = 0; l < p->n; l++)
+        for (atvi_idx j = 0; j < m; j++) {
+          double *x = r->x + p->of[l] * B + j * per, by = step_of(f, p, l);
+          x[1 + 2 * l] += by;
+          x[2 + 2 * l] -= by;
+        }
+    }
+    atvi_infer_space_eval(f->a->v->space, &(atvi_space_batch){.B = B,
+                                                              .x = r->x,
+                                                              .beta = 1,
+                                                              .theta = r->theta,
+                                                              .log_pi = r->log_pi,
+                                                              .dx = r->dx,
+                                                              .block_prior = r->prior,
+                                                              .block_lik = r->lik,
+                                                              .block_ldj = r->ldj});
+    for (atvi_idx j = 0; j < m; j++) {
+      atvi_idx at = j * per;
+      for (atvi_idx i = 0; i < d; i++) c->tg[i * c->n + first + j] = r->dx[i * B + at];
+      c->tf[first + j] = r->prior[at] + r->lik[at] + r->ldj[at];
+      for (atvi_idx b = 1; b <= n; b++) newton(f, b, first + j, at, B);
+    }
+  }
+}
+
+/* Takes over what was tried for a block of a column. */
+static void accept(finder *f, atvi_idx b, atvi_idx j) {
+  columns *c = &f->c;
+  const atvi_vi_piece *p = &f->a->piece[b];
+  atvi_idx n = c->n, at = b * n + j, most = f->a->most;
+  c->f[at] = c->tf[at];
+  c->rise[at] = c->trise[at];
+  c->log_det[at] = c->tlog_det[at];
+  c->share[at] = 1;
+  for (atvi_idx i = 0; i < p->n; i++) {
+    atvi_idx k = p->of[i] * n + j;
+    c->x[k] = c->tx[k];
+    c->g[k] = c->tg[k];
+    c->step[k] = c->tstep[k];
+  }
+  if (j == 0 && b > 0)
+    memcpy(c->hess + b * most * most, c->thess + b * most * most, (size_t)(most * most) * sizeof *c->hess);
+}
+
+/* Brings the blocks of all columns, which begin at x, to their maxima. */
+static void settle(finder *f) {
+  columns *c = &f->c;
+  atvi_idx n = f->a->b->n, d = f->a->v->d;
+  memcpy(c->tx, c->x, (size_t)(d * c->n) * sizeof *c->x);
+  for (atvi_idx k = 0; k < (1 + n) * c->n; k++) c->f[k] = -HUGE_VAL;
+  for (int pass = 0; pass < NEWTON; pass++) {
+    double most = 0;
+    look(f);
+    for (atvi_idx j = 0; j < c->n; j++) {
+      double left = 0;
+      accept(f, 0, j);
+      for (atvi_idx b = 1; b <= n; b++) {
+        atvi_idx at = b * c->n + j;
+        if (pass == 0 || c->tf[at] > c->f[at] - FALL)
+          accept(f, b, j);
+        else
+          c->share[at] *= 0.3;
+        left += c->rise[at];
+      }
+      most = fmax(most, left);
+    }
+    if (!(most > SETTLED) || pass + 1 == NEWTON) return;
+    for (atvi_idx b = 1; b <= n; b++) {
+      const atvi_vi_piece *p = &f->a->piece[b];
+      for (atvi_idx i = 0; i < p->n; i++)
+        for (atvi_idx j = 0; j < c->n; j++) {
+          atvi_idx k = p->of[i] * c->n + j;
+          c->tx[k] = c->x[k] + c->share[b * c->n + j] * c->step[k];
+        }
+    }
+  }
+}
+
+/* h of a column, with what the last steps promise. */
+static double integral(const finder *f, atvi_idx j) {
+  const columns *c = &f->c;
+  double h = c->f[j];
+  for (atvi_idx b = 1; b <= f->a->b->n; b++) {
+    atvi_idx at = b * c->n + j;
+    h += c->f[at] + c->rise[at] - 0.5 * c->log_det[at];
+  }
+  return h;
+}
+
+static double determinants(const finder *f, atvi_idx j) {
+  double sum = 0;
+  for (atvi_idx b = 1; b <= f->a->b->n; b++) sum += f->c.log_det[b * f->c.n + j];
+  return sum;
+}
+
+/* Derivative of f at a column, blocks following, along column k of chol_0. */
+static double along(const finder *f, atvi_idx j, atvi_idx k) {
+  const atvi_vi_piece *p0 = &f->a->piece[0];
+  const columns *c = &f->c;
+  double sum = 0;
+  for (atvi_idx i = k; i < p0->n; i++) {
+    double g = c->g[p0->of[i] * c->n + j];
+    for (atvi_idx b = 1; b <= f->a->b->n; b++) {
+      const atvi_vi_piece *p = &f->a->piece[b];
+      for (atvi_idx l = 0; l < p->n; l++) g += p->slope[l * p0->n + i] * c->g[p->of[l] * c->n + j];
+    }
+    sum += p0->chol[i * p0->n + k] * g;
+  }
+  return sum;
+}
+
+/* ---- what is common ---- */
+
+/* Columns: the centre, and two along each column of chol_0. */
+static void spread_out(finder *f) {
+  const atvi_vi_arrow *a = f->a;
+  const atvi_vi_piece *p0 = &a->piece[0];
+  columns *c = &f->c;
+  for (atvi_idx j = 0; j < c->n; j++) {
+    atvi_idx k = (j - 1) / 2;
+    double side = j == 0 ? 0 : j % 2 ? SIDE : -SIDE;
+    for (atvi_idx i = 0; i < p0->n; i++)
+      c->x[p0->of[i] * c->n + j] = p0->mean[i] + (i >= k && j > 0 ? side * p0->chol[i * p0->n + k] : 0);
+    for (atvi_idx b = 1; b <= a->b->n; b++) {
+      const atvi_vi_piece *p = &a->piece[b];
+      for (atvi_idx l = 0; l < p->n; l++) {
+        double x = p->mean[l];
+        for (atvi_idx i = k; i < p0->n && j > 0; i++)
+          x += p->slope[l * p0->n + i] * side * p0->chol[i * p0->n + k];
+        c->x[p->of[l] * c->n + j] = x;
+      }
+    }
+  }
+}
+
+/* chol of the inverse of the matrix with the lower factor h[n][n], in out. False: not definite. */
+static bool inverse_chol(atvi_idx n, const double *h, double *out) {
+  double inv[ATVI_VI_BLOCK_MOST * ATVI_VI_BLOCK_MOST];
+  for (atvi_idx c = 0; c < n; c++) /* L^-1 */
+    for (atvi_idx i = 0; i < n; i++) {
+      double sum = i == c;
+      for (atvi_idx k = c; k < i; k++) sum -= h[i * n + k] * inv[k * n + c];
+      inv[i * n + c] = i < c ? 0 : sum / h[i * n + i];
+    }
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx j = 0; j < n; j++) {
+      double sum = 0;
+      for (atvi_idx k = 0; k < n; k++) sum += inv[k * n + i] * inv[k * n + j];
+      out[i * n + j] = sum;
+    }
+  return atvi_math_cholesky(n, out);
+}
+
+static void set_log_det(atvi_vi_piece *p) {
+  p->log_det = 0;
+  for (atvi_idx i = 0; i < p->n; i++) p->log_det += log(p->chol[i * p->n + i]);
+}
+
+/* Means and factors of the blocks from the first column, slopes from those beside it. */
+static void take_blocks(finder *f) {
+  atvi_vi_arrow *a = f->a;
+  const atvi_vi_piece *p0 = &a->piece[0];
+  columns *c = &f->c;
+  for (atvi_idx b = 1; b <= a->b->n; b++) {
+    atvi_vi_piece *p = &a->piece[b];
+    const double *h = c->hess + b * a->most * a->most;
+    for (atvi_idx l = 0; l < p->n; l++) {
+      const double *x = c->x + p->of[l] * c->n, *step = c->step + p->of[l] * c->n;
+      double *s = p->slope + l * p0->n;
+      p->mean[l] = x[0] + step[0];
+      for (atvi_idx k = 0; k < p0->n && c->n > 1; k++)
+        s[k] = (x[1 + 2 * k] + step[1 + 2 * k] - x[2 + 2 * k] - step[2 + 2 * k]) / (2 * SIDE);
+      for (atvi_idx k = p0->n - 1; k >= 0 && c->n > 1; k--) { /* from y_0 to x_0: s chol_0 = s_y */
+        for (atvi_idx i = k + 1; i < p0->n; i++) s[k] -= s[i] * p0->chol[i * p0->n + k];
+        s[k] /= p0->chol[k * p0->n + k];
+      }
+    }
+    if (isnan(h[0])) continue;
+    double *chol = f->r.h;
+    if (inverse_chol(p->n, h, chol)) memcpy(p->chol, chol, (size_t)(p->n * p->n) * sizeof *chol);
+    set_log_det(p);
+  }
+}
+
+/* The first widths of what is common: those given the blocks, from differences of its own gradient. */
+static bool first_widths(finder *f) {
+  atvi_vi_piece *p0 = &f->a->piece[0];
+  room *r = &f->r;
+  atvi_idx d = f->a->v->d;
+  memset(p0->chol, 0, (size_t)(p0->n * p0->n) * sizeof *p0->chol);
+  for (atvi_idx k = 0; k < p0->n; k++) {
+    for (atvi_idx i = 0; i < d; i++) r->x[2 * i] = r->x[2 * i + 1] = f->c.x[i * f->c.n];
+    r->x[2 * p0->of[k]] += ATVI_PEAK_STEP;
+    r->x[2 * p0->of[k] + 1] -= ATVI_PEAK_STEP;
+    atvi_infer_space_eval(
+        f->a->v->space,
+        &(atvi_space_batch){
+            .B = 2, .x = r->x, .beta = 1, .theta = r->theta, .log_pi = r->log_pi, .dx = r->dx});
+    if (!isfinite(r->log_pi[0]) || !isfinite(r->log_pi[1])) return false;
+    double h = (r->dx[2 * p0->of[k] + 1] - r->dx[2 * p0->of[k]]) / (2 * ATVI_PEAK_STEP);
+    p0->chol[k * p0->n + k] = 1 / sqrt(fmax(h, ATVI_PEAK_FLOOR));
+  }
+  return true;
+}
+
+/* Gradient and negative Hessian of h in y_0. False: one of the columns cannot be evaluated. */
+static bool derivatives(finder *f) {
+  atvi_idx n = f->a->piece[0].n;
+  double mid = determinants(f, 0);
+  for (atvi_idx j = 0; j < f->c.n; j++)
+    if (!isfinite(integral(f, j))) return false;
+  for (atvi_idx k = 0; k < n; k++) {
+    double up = determinants(f, 1 + 2 * k), down = determinants(f, 2 + 2 * k);
+    f->grad[k] = along(f, 0, k) - 0.25 * (up - down) / SIDE;
+    for (atvi_idx i = 0; i < n; i++)
+      f->curve[i * n + k] = (along(f, 2 + 2 * k, i) - along(f, 1 + 2 * k, i)) / (2 * SIDE);
+    f->curve[k * n + k] += 0.5 * (up - 2 * mid + down) / (SIDE * SIDE);
+  }
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx k = 0; k < i; k++)
+      f->curve[i * n + k] = f->curve[k * n + i] = 0.5 * (f->curve[i * n + k] + f->curve[k * n + i]);
+  return true;
+}
+
+/* chol_0 becomes chol_0 times a factor of the inverse of curve; move[n] is the step in x_0. Returns what it promises. */
+static double step_common(finder *f) {
+  atvi_vi_piece *p = &f->a->piece[0];
+  atvi_idx n = p->n;
+  double gain = 0, *cov = f->curve, *half = f->vector;
+  atvi_math_eigen_sym(n, f->curve, f->value, f->vector);
+  for (atvi_idx i = 0; i < n; i++) f->move[i] = 0;
+  for (atvi_idx e = 0; e < n; e++) {
+    double g = 0;
+    f->value[e] = fmax(f->value[e], FLAT);
+    for (atvi_idx i = 0; i < n; i++) g += f->vector[i * n + e] * f->grad[i];
+    gain += 0.5 * g * g / f->value[e];
+    for (atvi_idx i = 0; i < n; i++) f->move[i] += f->vector[i * n + e] * g / f->value[e];
+  }
+  double cut = gain > 0.5 * FAR * FAR ? FAR / sqrt(2 * gain) : 1;
+  for (atvi_idx i = n - 1; i >= 0; i--) { /* to x_0 */
+    double sum = 0;
+    for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * n + k] * f->move[k];
+    f->move[i] = cut * sum;
+  }
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx k = 0; k < n; k++) {
+      double sum = 0;
+      for (atvi_idx e = 0; e < n; e++) sum += f->vector[i * n + e] * f->vector[k * n + e] / f->value[e];
+      cov[i * n + k] = sum;
+    }
+  for (atvi_idx i = 0; i < n; i++) /* chol_0 cov, then chol_0 cov chol_0' */
+    for (atvi_idx k = 0; k < n; k++) {
+      double sum = 0;
+      for (atvi_idx l = 0; l <= i; l++) sum += p->chol[i * n + l] * cov[l * n + k];
+      half[i * n + k] = sum;
+    }
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx k = 0; k < n; k++) {
+      double sum = 0;
+      for (atvi_idx l = 0; l <= k; l++) sum += half[i * n + l] * p->chol[k * n + l];
+      cov[i * n + k] = sum;
+    }
+  if (!atvi_math_cholesky(n, cov)) return HUGE_VAL;
+  memcpy(p->chol, cov, (size_t)(n * n) * sizeof *cov);
+  return gain;
+}
+
+static void move_centre(finder *f) {
+  atvi_vi_arrow *a = f->a;
+  atvi_vi_piece *p0 = &a->piece[0];
+  for (atvi_idx i = 0; i < p0->n; i++) p0->mean[i] += f->move[i];
+  for (atvi_idx b = 1; b <= a->b->n; b++) {
+    atvi_vi_piece *p = &a->piece[b];
+    for (atvi_idx l = 0; l < p->n; l++)
+      for (atvi_idx i = 0; i < p0->n; i++) p->mean[l] += p->slope[l * p0->n + i] * f->move[i];
+  }
+}
+
+/* From the end of a climb, x[d]. */
+static bool maximise(finder *f, const double *x) {
+  atvi_vi_arrow *a = f->a;
+  atvi_vi_piece *p0 = &a->piece[0];
+  columns *c = &f->c;
+  f->scaled = false;
+  for (atvi_idx b = 0; b <= a->b->n; b++) {
+    atvi_vi_piece *p = &a->piece[b];
+    memset(p->chol, 0, (size_t)(p->n * p->n) * sizeof *p->chol);
+    for (atvi_idx i = 0; i < p->n; i++) p->mean[i] = x[p->of[i]], p->chol[i * p->n + i] = 0.1;
+    memset(p->slope, 0, (size_t)(p->n * p0->n) * sizeof *p->slope);
+    set_log_det(p);
+  }
+  c->n = 1;
+  spread_out(f);
+  settle(f);
+  if (!isfinite(integral(f, 0)) || !first_widths(f)) return false;
+  take_blocks(f);
+  f->scaled = true;
+  for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(a->v); round++) {
+    c->n = 1 + 2 * p0->n;
+    spread_out(f);
+    settle(f);
+    if (!derivatives(f)) {
+      for (atvi_idx i = 0; i < p0->n * p0->n; i++) p0->chol[i] *= 0.3;
+      continue;
+    }
+    take_blocks(f);
+    double gain = step_common(f);
+    if (!isfinite(gain)) return false;
+    move_centre(f);
+    atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ROUNDS, "the maximum is %.2g nats higher",
+                       gain);
+    if (gain < ATVI_OPTIMUM_RISE) break;
+    if (round + 1 == ROUNDS) return false;
+  }
+  memcpy(a->from, p0->mean, (size_t)p0->n * sizeof *a->from);
+  set_log_det(p0);
+  return true;
+}
+
+/* Widths of the halves: such that the density falls no faster than that of the block, anywhere up to WIDTHS standard deviations. */
+static void measure_widths(finder *f) {
+  atvi_vi_arrow *a = f->a;
+  room *r = &f->r;
+  enum { B = 1 + 2 * WIDTHS };
+  for (atvi_idx l = 0; l < a->most; l++) {
+    for (atvi_idx b = 0; b <= a->b->n; b++) {
+      const atvi_vi_piece *p = &a->piece[b];
+      for (atvi_idx i = 0; i < p->n; i++)
+        for (int k = 0; k < B; k++)
+          r->x[p->of[i] * B + k] =
+              p->mean[i] + (b > 0 && l < p->n && i >= l ? (k - WIDTHS) * p->chol[i * p->n + l] : 0);
+    }
+    atvi_infer_space_eval(a->v->space, &(atvi_space_batch){.B = B,
+                                                           .x = r->x,
+                                                           .beta = 1,
+                                                           .theta = r->theta,
+                                                           .log_pi = r->log_pi,
+                                                           .block_prior = r->prior,
+                                                           .block_lik = r->lik,
+                                                           .block_ldj = r->ldj});
+    for (atvi_idx b = 1; b <= a->b->n; b++) {
+      atvi_vi_piece *p = &a->piece[b];
+      double fb[B];
+      if (l >= p->n) continue;
+      for (int k = 0; k < B; k++) fb[k] = r->prior[b * B + k] + r->lik[b * B + k] + r->ldj[b * B + k];
+      p->up[l] = p->down[l] = WIDTH_LEAST;
+      for (int k = 1; k <= WIDTHS; k++) {
+        double up = fb[WIDTHS] - fb[WIDTHS + k], down = fb[WIDTHS] - fb[WIDTHS - k], most = WIDTHS;
+        if (up < HUGE_VAL) p->up[l] = fmax(p->up[l], up > 0 ? fmin(k / sqrt(2 * up), most) : most);
+        if (down < HUGE_VAL) p->down[l] = fmax(p->down[l], down > 0 ? fmin(k / sqrt(2 * down), most) : most);
+      }
+    }
+  }
+}
+
+/* How far the block of column j is from the centre, squared, in standard deviations. */
+static double far_off(const finder *f, atvi_idx b, atvi_idx j) {
+  const atvi_vi_piece *p = &f->a->piece[b];
+  double y[ATVI_VI_BLOCK_MOST], far = 0;
+  for (atvi_idx i = 0; i < p->n; i++) {
+    y[i] = f->c.x[p->of[i] * f->c.n + j] - p->mean[i];
+    for (atvi_idx l = 0; l < i; l++) y[i] -= p->chol[i * p->n + l] * y[l];
+    y[i] /= p->chol[i * p->n + i];
+    far += y[i] * y[i];
+  }
+  return far;
+}
+
+typedef enum { SINGLE, MOVED, SEVERAL } others;
+
+/* Blocks that begin at the ends of other climbs, x[d][n], come to the same maxima, or to much lower ones. MOVED: some came to higher ones, which
+ * replace theirs in top[d]. */
+static others look_for_others(finder *f, atvi_idx n, const double *x, double *top) {
+  atvi_vi_arrow *a = f->a;
+  const atvi_vi_piece *p0 = &a->piece[0];
+  columns *c = &f->c;
+  others found = SINGLE;
+  c->n = n;
+  memcpy(c->x, x, (size_t)(a->v->d * n) * sizeof *x);
+  for (atvi_idx b = 0; b <= a->b->n; b++)
+    for (atvi_idx i = 0; i < a->piece[b].n; i++) {
+      const atvi_vi_piece *p = &a->piece[b];
+      for (atvi_idx j = 0; j < (b > 0 ? 1 : n); j++) c->x[p->of[i] * n + j] = p->mean[i];
+      top[p->of[i]] = p->mean[i];
+    }
+  settle(f);
+  for (atvi_idx b = 1; b <= a->b->n; b++) {
+    atvi_idx best = 0;
+    for (atvi_idx j = 1; j < n; j++) {
+      double low = c->f[b * n] - c->f[b * n + j], far = far_off(f, b, j);
+      bool there = c->rise[b * n + j] < OTHER_RISE; /* not on its way still */
+      if (!(far > OTHER_FAR * OTHER_FAR && low < OTHER_LOW && there)) continue;
+
+      if (c->f[b * n + j] > c->f[b * n + best]) best = j;
+      if (found == SINGLE) found = SEVERAL;
+    }
+    if (best == 0) continue;
+    found = MOVED;
+    for (atvi_idx i = 0; i < a->piece[b].n; i++) top[a->piece[b].of[i]] = c->x[a->piece[b].of[i] * n + best];
+  }
+  for (atvi_idx i = 0; i < p0->n; i++) top[p0->of[i]] = p0->mean[i];
+  return found;
+}
+
+static void centre(const finder *f, double *x) {
+  for (atvi_idx b = 0; b <= f->a->b->n; b++)
+    for (atvi_idx i = 0; i < f->a->piece[b].n; i++) x[f->a->piece[b].of[i]] = f->a->piece[b].mean[i];
+}
+
+/* From the end of a climb, top[d], which becomes where it leads; *h the integral there. */
+static others climb_on(finder *f, atvi_idx n, const double *end, double *top, double *h) {
+  others more = MOVED;
+  *h = -HUGE_VAL;
+  for (int round = 0; round < OTHERS && more == MOVED; round++) {
+    if (!maximise(f, top)) return SEVERAL;
+    *h = integral(f, 0);
+    more = look_for_others(f, n, end, top);
+  }
+  return more;
+}
+
+/* Whether top[d] is another place than the centre, in what is common. */
+static bool is_elsewhere(const finder *f, const double *top) {
+  const atvi_vi_piece *p = &f->a->piece[0];
+  double *y = f->move, far = 0;
+  for (atvi_idx i = 0; i < p->n; i++) {
+    y[i] = top[p->of[i]] - p->mean[i];
+    for (atvi_idx l = 0; l < i; l++) y[i] -= p->chol[i * p->n + l] * y[l];
+    y[i] /= p->chol[i * p->n + i];
+    far += y[i] * y[i];
+  }
+  return far > 1;
+}
+
+atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double *start, bool *found) {
+  finder f = {.a = a};
+  atvi_climb_batch batch;
+  atvi_climb *climb;
+  atvi_idx d = a->v->d, best = 0, most = 1 + 2 * a->piece[0].n;
+  atvi_climb **all = atvi_pool_take(a->pool, (size_t)n, sizeof *all);
+  double *end = reals(a->pool, d * n), *top = reals(a->pool, d * TOPS), h[TOPS];
+  *found = false;
+  if (!make(&f, n > most ? n : most)) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_infer_climb_batch_new(a->v->space, a->pool, n, &batch));
+  ATVI_TRY(atvi_infer_climbs_new(a->pool, d, n, start, &climb));
+  for (atvi_idx k = 0; k < n; k++) all[k] = &climb[k];
+  atvi_infer_climbs_run(&batch, n, all, CLIMB);
+  for (atvi_idx k = 0; k < n; k++)
+    for (atvi_idx i = 0; i < d; i++) end[i * n + k] = climb[k].x[i];
+  for (atvi_idx t = 0; t < TOPS; t++) { /* the highest first */
+    atvi_idx k = 0;
+    for (atvi_idx l = 1; l < n; l++)
+      if (climb[l].f > climb[k].f) k = l;
+    h[t] = -HUGE_VAL;
+    if (!isfinite(climb[k].f) || atvi_infer_vi_late(a->v)) continue;
+    climb[k].f = -HUGE_VAL;
+    memcpy(top + t * d, climb[k].x, (size_t)d * sizeof *top);
+    if (t == 0 || !isfinite(h[0])) {
+      climb_on(&f, n, end, top + t * d, &h[t]);
+    } else { /* from there in what is common; blocks that are far from their maxima would only take time */
+      for (atvi_idx i = 0; i < d; i++)
+        if (a->b->of[i] > 0) top[t * d + i] = top[best * d + i];
+      if (maximise(&f, top + t * d)) h[t] = integral(&f, 0), centre(&f, top + t * d);
+    }
+    if (h[t] > h[best]) best = t;
+  }
+  if (!isfinite(h[best])) return ATVI_OK;
+  *found = climb_on(&f, n, end, top + best * d, &h[best]) == SINGLE;
+  for (atvi_idx t = 0; t < TOPS; t++)
+    if (h[t] > h[best] - OTHER_LOW && is_elsewhere(&f, top + t * d)) *found = false;
+  if (*found) measure_widths(&f);
+  return ATVI_OK;
+}

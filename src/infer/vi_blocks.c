@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* Draws and weights of a posterior whose coordinates come in blocks. The joint weights of hundreds of good factors are poor, so blocks are
+ * weighted one by one.
+ *
+ * Weight   A draw of what is common has K draws of every block. Its weight
+ *
+ *              w = f_0(x_0) / q_0(x_0) prod_b (1 / K) sum_k f_b(x_0, x_bk) / q_b(x_bk | x_0)
+ *
+ *          has the evidence as its mean, whatever K is: given x_0 the sums are independent, and each is an unbiased estimate of the
+ *          integral over its block. One of the K is taken for each block, with probability in proportion to its ratio; together with
+ *          x_0 they are a draw of the posterior with weight w (Andrieu and Roberts 2009). It is enough that each of the K has
+ *          the distribution q_b by itself: they come in pairs y and -y, which takes away what the skewness of a block does to its sum.
+ * K        With P pairs the variance of log w that comes from the blocks is S / P. The cost of an effective draw, P exp(S / P), is least
+ *          for P = S; twice that costs a fifth more and makes the tail of the weights far shorter.
+ * Rounds   The mean and covariance of what is common follow the weighted draws, held back by a power of the weights as long as few
+ *          draws have most of them. */
+#include "infer/vi_blocks.h"
+#include "math/linalg.h"
+#include "math/rng.h"
+#include "math/sobol.h"
+#include "math/special.h"
+#include <math.h>
+#include <string.h>
+
+enum { STARTS = 8, CHUNK = 1024, ROUND = 256, ROUNDS = 12, MOST_PAIRS = 32 };
+#define LEAST 0.3  /* of the draws is the effective size that a round must leave them */
+#define BETTER 1.1 /* times the effective size: what a round is worth */
+#define HALF_LOG_2PI 0.91893853320467274178
+#define DF                                                                                                   \
+  5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
+#define ROOT_HALF 0.70710678118654752440
+
+typedef struct {
+  atvi_vi *v;
+  atvi_vi_arrow a;
+  /* Draws of each block for one of what is common: pairs. */
+  atvi_idx k;
+  /* One evaluation: [d][CHUNK], [CHUNK], [common][CHUNK], [1 + blocks][CHUNK]. */
+  double *x, *theta, *log_pi, *y0, *prior, *lik, *ldj, *log_q;
+  /* [k] ratios of one block; [2][most] */
+  double *e, *y;
+  /* Sum over blocks of the variances of the logarithms of means of pairs, and how many draws it is of. */
+  double spread, n_spread;
+  atvi_pool *pool;
+} blocks;
+
+static double *reals(blocks *s, atvi_idx n) { return atvi_pool_take(s->pool, (size_t)n, sizeof(double)); }
+
+static bool make(blocks *s) {
+  atvi_idx d = s->v->d, rows = 1 + s->a.b->n;
+  s->x = reals(s, d * CHUNK);
+  s->theta = reals(s, d * CHUNK);
+  s->log_pi = reals(s, CHUNK);
+  s->y0 = reals(s, s->a.piece[0].n * CHUNK);
+  s->prior = reals(s, rows * CHUNK);
+  s->lik = reals(s, rows * CHUNK);
+  s->ldj = reals(s, rows * CHUNK);
+  s->log_q = reals(s, rows * CHUNK);
+  s->e = reals(s, 2 * MOST_PAIRS);
+  s->y = reals(s, 2 * s->a.most);
+  return !atvi_pool_failed(s->pool);
+}
+
+/* ---- draws ---- */
+
+/* Base points of what is common, from Student's t distribution, and log q_0 in the first row of log_q. */
+static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  double d = (double)p->n, df = DF, half = 0.5 * (df + d);
+  double constant = lgamma(half) - lgamma(0.5 * df) - 0.5 * d * log(df * acos(-1.0)) - p->log_det;
+  atvi_math_sobol_normal((atvi_sobol){s->v->opts.seed, ATVI_STREAM_FINAL, scramble}, first, p->n, n, s->y0);
+  for (atvi_idx j = 0; j < n; j++) {
+    atvi_rng rng =
+        atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, UINT32_MAX - (uint32_t)(first + j));
+    double r2 = 0, by = sqrt(0.5 * df / atvi_math_rng_gamma(&rng, 0.5 * df));
+    for (atvi_idx i = 0; i < p->n; i++) {
+      s->y0[i * n + j] *= by;
+      r2 += s->y0[i * n + j] * s->y0[i * n + j];
+    }
+    s->log_q[j] = constant - half * log1p(r2 / df);
+  }
+}
+
+/* A standard normal z becomes a point between halves of normal distributions; *log_q receives their log density. */
+static double halves(double z, double up, double down, double *log_q) {
+  double below = down / (up + down), u = 0.5 * erfc(-z * ROOT_HALF), y;
+  if (u < below)
+    y = down * atvi_math_ndtri(0.5 * u / below);
+  else
+    y = -up * atvi_math_ndtri(0.25 * erfc(z * ROOT_HALF) / (1 - below));
+  double s = y < 0 ? down : up;
+  *log_q += log(2 / (up + down)) - 0.5 * (y / s) * (y / s);
+  return y;
+}
+
+/* One pair of each block: columns at and at + 1 of B. */
+static void draw_pair(blocks *s, atvi_rng *rng, atvi_idx B, atvi_idx at) {
+  const atvi_vi_piece *p0 = &s->a.piece[0];
+  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
+    const atvi_vi_piece *p = &s->a.piece[b];
+    double q[2], *y[2] = {s->y, s->y + s->a.most};
+    q[0] = q[1] = -p->log_det - (double)p->n * HALF_LOG_2PI;
+    for (atvi_idx i = 0; i < p->n; i++) {
+      double *x = s->x + p->of[i] * B + at, mid = p->mean[i], z = atvi_math_rng_normal(rng);
+      for (atvi_idx k = 0; k < p0->n; k++)
+        mid += p->slope[i * p0->n + k] * (s->x[p0->of[k] * B + at] - s->a.from[k]);
+      for (int h = 0; h < 2; h++) {
+        y[h][i] = halves(h ? -z : z, p->up[i], p->down[i], &q[h]);
+        x[h] = mid;
+        for (atvi_idx k = 0; k <= i; k++) x[h] += p->chol[i * p->n + k] * y[h][k];
+      }
+    }
+    s->log_q[b * B + at] = q[0];
+    s->log_q[b * B + at + 1] = q[1];
+  }
+}
+
+/* n draws of what is common, from the first of a scrambling, with k of each block: columns j k .. j k + k - 1. */
+static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  atvi_idx B = n * s->k;
+  draw_common(s, scramble, first, n);
+  for (atvi_idx j = n - 1; j >= 0; j--) {
+    atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, (uint32_t)(first + j));
+    for (atvi_idx i = 0; i < p->n; i++) {
+      double x = p->mean[i];
+      for (atvi_idx k = 0; k <= i; k++) x += p->chol[i * p->n + k] * s->y0[k * n + j];
+      for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + j * s->k + c] = x;
+    }
+    for (atvi_idx c = s->k - 1; c >= 0; c--) s->log_q[j * s->k + c] = s->log_q[j];
+    for (atvi_idx c = 0; c < s->k; c += 2) draw_pair(s, &rng, B, j * s->k + c);
+  }
+  atvi_infer_space_eval(s->v->space, &(atvi_space_batch){.B = B,
+                                                         .x = s->x,
+                                                         .beta = 1,
+                                                         .theta = s->theta,
+                                                         .log_pi = s->log_pi,
+                                                         .block_prior = s->prior,
+                                                         .block_lik = s->lik,
+                                                         .block_ldj = s->ldj});
+}
+
+static double density(const blocks *s, atvi_idx at) { return s->prior[at] + s->lik[at] + s->ldj[at]; }
+
+/* Ratios of a block for draw j, in e[k]; returns the log of their mean. */
+static double ratios(blocks *s, atvi_idx B, atvi_idx b, atvi_idx j) {
+  double sum = -HUGE_VAL;
+  for (atvi_idx c = 0; c < s->k; c++) {
+    atvi_idx at = b * B + j * s->k + c;
+    double r = density(s, at) - s->log_q[at];
+    s->e[c] = isfinite(r) ? r : -HUGE_VAL;
+    sum = atvi_math_log_add(sum, s->e[c]);
+  }
+  return sum - log((double)s->k);
+}
+
+/* Variance of the logarithms of the means of pairs. */
+static double pair_variance(const blocks *s) {
+  double mean = 0, square = 0, n = 0.5 * (double)s->k;
+  for (atvi_idx c = 0; c < s->k; c += 2) {
+    double r = atvi_math_log_add(s->e[c], s->e[c + 1]);
+    if (!isfinite(r)) return 0;
+    mean += r / n;
+    square += r * r / n;
+  }
+  return fmax(square - mean * mean, 0) * n / (n - 1);
+}
+
+/* log w of draw j; picked[blocks], unless NULL: the columns taken. */
+static double weight(blocks *s, atvi_idx B, atvi_idx j, atvi_rng *rng, atvi_idx *picked) {
+  double w = density(s, j * s->k) - s->log_q[j * s->k];
+  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
+    double z = ratios(s, B, b, j);
+    w += z;
+    s->spread += pair_variance(s);
+    if (!picked) continue;
+    double u = atvi_math_rng_uniform(rng) * (double)s->k;
+    atvi_idx c = 0;
+    while (c < s->k - 1 && (u -= exp(s->e[c] - z)) > 0) c++;
+    picked[b] = j * s->k + c;
+  }
+  s->n_spread++;
+  return isfinite(w) ? w : -HUGE_VAL;
+}
+
+/* ---- rounds ---- */
+
+/* Weights e[n] to the largest power that leaves this effective size. */
+static double temper(atvi_idx n, const double *log_w, double least, double *e) {
+  double top = -HUGE_VAL, power = 1;
+  for (atvi_idx j = 0; j < n; j++) top = fmax(top, log_w[j]);
+  for (;; power *= 0.9) {
+    double sum = 0, square = 0;
+    for (atvi_idx j = 0; j < n; j++) {
+      e[j] = exp(power * (log_w[j] - top));
+      sum += e[j];
+      square += e[j] * e[j];
+    }
+    for (atvi_idx j = 0; j < n; j++) e[j] /= sum;
+    if (sum * sum >= least * square || power < 1e-3) return power;
+  }
+}
+
+static void set_log_det(atvi_vi_piece *p) {
+  p->log_det = 0;
+  for (atvi_idx i = 0; i < p->n; i++) p->log_det += log(p->chol[i * p->n + i]);
+}
+
+/* Mean and covariance of what is common, from weighted draws x0[common][n]. */
+static void follow(blocks *s, atvi_idx n, const double *x0, const double *e, double *cov) {
+  atvi_vi_piece *p = &s->a.piece[0];
+  for (atvi_idx i = 0; i < p->n; i++) {
+    p->mean[i] = 0;
+    for (atvi_idx j = 0; j < n; j++) p->mean[i] += e[j] * x0[i * n + j];
+  }
+  for (atvi_idx i = 0; i < p->n; i++)
+    for (atvi_idx k = 0; k <= i; k++) {
+      double sum = 0;
+      for (atvi_idx j = 0; j < n; j++)
+        sum += e[j] * (x0[i * n + j] - p->mean[i]) * (x0[k * n + j] - p->mean[k]);
+      cov[i * p->n + k] = sum;
+    }
+  if (!atvi_math_cholesky(p->n, cov)) return;
+  memcpy(p->chol, cov, (size_t)(p->n * p->n) * sizeof *cov);
+  set_log_det(p);
+}
+
+static double effective(atvi_idx n, const double *log_w, double *e) {
+  double sum = 0;
+  temper(n, log_w, 0, e);
+  for (atvi_idx j = 0; j < n; j++) sum += e[j] * e[j];
+  return 1 / sum;
+}
+
+/* Mean and factor of what is common, to and from kept[common][common + 1]. */
+static void save(const blocks *s, double *kept) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  memcpy(kept, p->mean, (size_t)p->n * sizeof *kept);
+  memcpy(kept + p->n, p->chol, (size_t)(p->n * p->n) * sizeof *kept);
+}
+
+static void restore(blocks *s, const double *kept) {
+  atvi_vi_piece *p = &s->a.piece[0];
+  memcpy(p->mean, kept, (size_t)p->n * sizeof *kept);
+  memcpy(p->chol, kept + p->n, (size_t)(p->n * p->n) * sizeof *kept);
+  set_log_det(p);
+}
+
+/* At least two pairs, without which S would not be known. */
+static atvi_idx best_k(const blocks *s) {
+  double pairs = ceil(2 * s->spread / s->n_spread);
+  return 2 * (atvi_idx)fmin(fmax(pairs, 2), MOST_PAIRS);
+}
+
+/* q of what is common follows its weights until that is no longer worth it; *share is the effective size per draw. */
+static atvi_status adapt(blocks *s, double *share) {
+  atvi_vi *v = s->v;
+  const atvi_vi_piece *p = &s->a.piece[0];
+  atvi_idx n = ROUND > 64 * p->n ? ROUND : 64 * p->n, per;
+  double *log_w = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n), *cov = reals(s, p->n * p->n);
+  double *kept = reals(s, p->n * (p->n + 1)), before = 0;
+  if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
+  s->k = 4;
+  *share = 0;
+  for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
+    uint32_t scramble = ++v->final_scramble;
+    s->spread = s->n_spread = 0;
+    per = CHUNK / s->k;
+    for (atvi_idx first = 0; first < n; first += per) {
+      atvi_idx m = n - first < per ? n - first : per, B = m * s->k;
+      draw(s, scramble, first, m);
+      for (atvi_idx j = 0; j < m; j++) {
+        log_w[first + j] = weight(s, B, j, NULL, NULL);
+        for (atvi_idx i = 0; i < p->n; i++) x0[i * n + first + j] = s->x[p->of[i] * B + j * s->k];
+      }
+    }
+    double size = effective(n, log_w, e), power = temper(n, log_w, LEAST * (double)n, e);
+    *share = size / (double)n;
+    atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
+    atvi_idx k = best_k(s);
+    if (power == 1 && size < BETTER * before && k <= s->k) {
+      if (size < before) restore(s, kept);
+      break;
+    }
+    before = power == 1 ? size : 0;
+    save(s, kept);
+    follow(s, n, x0, e, cov);
+    s->k = k;
+  }
+  return ATVI_OK;
+}
+
+/* ---- the end ---- */
+
+/* Draw j of B as one of w. */
+static void keep(blocks *s, atvi_idx B, atvi_idx j, const atvi_idx *picked, double log_w,
+                 atvi_vi_weights *w) {
+  atvi_cloud *c = &w->c;
+  atvi_idx at = c->n++;
+  c->log_prior[at] = s->prior[j * s->k];
+  c->log_lik[at] = s->lik[j * s->k];
+  c->log_pi[at] = density(s, j * s->k);
+  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
+    c->log_prior[at] += s->prior[b * B + picked[b]];
+    c->log_lik[at] += s->lik[b * B + picked[b]];
+    c->log_pi[at] += density(s, b * B + picked[b]);
+  }
+  for (atvi_idx i = 0; i < s->v->d; i++) {
+    atvi_idx b = s->a.b->of[i], col = b > 0 ? picked[b] : j * s->k;
+    c->x[i * c->cap + at] = s->x[i * B + col];
+    c->theta[i * c->cap + at] = s->theta[i * B + col];
+  }
+  if (!isfinite(c->log_pi[at])) c->log_pi[at] = -HUGE_VAL;
+  c->log_base[at] = c->log_pi[at] - c->log_lik[at];
+  c->log_q[at] = c->log_pi[at] - log_w; /* so that their ratio is the weight */
+  c->log_member[at] = c->log_q[at];
+}
+
+static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
+  atvi_vi *v = s->v;
+  double want = isnan(v->opts.ess) ? ATVI_VI_ESS_WIDE : v->opts.ess;
+  double most =
+      isnan(v->opts.ess) ? fmax(ATVI_VI_VALUES / (double)v->d, ATVI_VI_DRAWS / 16) : 8 * ATVI_VI_DRAWS;
+  atvi_idx per = (atvi_idx)ceil(fmin(1.1 * want / share, most) / ATVI_VI_BLOCKS);
+  atvi_idx *picked = atvi_pool_take(s->pool, (size_t)(1 + s->a.b->n), sizeof *picked), chunk = CHUNK / s->k;
+  if (!picked) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_infer_vi_weights_room(v, w, ATVI_VI_BLOCKS * per));
+  v->part[0].drawn = v->final_scramble + 1;
+  v->final_scramble += ATVI_VI_BLOCKS;
+  for (uint32_t block = 0; block < ATVI_VI_BLOCKS; block++) {
+    uint32_t scramble = v->part[0].drawn + block;
+    if (block >= ATVI_VI_HASTY_BLOCKS && atvi_infer_vi_late(v)) {
+      v->cut = true;
+      break;
+    }
+    for (atvi_idx first = 0; first < per; first += chunk) {
+      atvi_idx n = per - first < chunk ? per - first : chunk, B = n * s->k;
+      draw(s, scramble, first, n);
+      for (atvi_idx j = 0; j < n; j++) {
+        atvi_rng rng = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_RESAMPLE, scramble, (uint32_t)(first + j));
+        w->from[w->c.n] = scramble;
+        double log_w = weight(s, B, j, &rng, picked);
+        keep(s, B, j, picked, log_w, w);
+      }
+      atvi_infer_vi_tell(v, "drawing", 0.5 + 0.4 * (double)w->c.n / (double)(ATVI_VI_BLOCKS * per),
+                         "%td of %td draws, %td of each unit", w->c.n, ATVI_VI_BLOCKS * per, s->k);
+    }
+  }
+  w->all = true;
+  atvi_infer_vi_weigh_given(v, w);
+  return ATVI_OK;
+}
+
+static atvi_status run(blocks *s, atvi_vi_weights *w) {
+  atvi_vi *v = s->v;
+  bool found;
+  double share, *start = reals(s, v->d * STARTS);
+  if (!start) return ATVI_ENOMEM;
+  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, v->d, STARTS,
+                         start);
+  atvi_infer_vi_tell(v, "climbing", 0.02, "%d climbs", STARTS);
+  ATVI_TRY(atvi_infer_vi_arrow_new(v, s->pool, &s->a));
+  if (s->a.most > ATVI_VI_BLOCK_MOST || s->a.piece[0].n > ATVI_VI_BLOCK_MOST) return ATVI_OK;
+  ATVI_TRY(atvi_infer_vi_arrow_find(&s->a, STARTS, start, &found));
+  if (!found) return ATVI_OK;
+  if (!make(s)) return ATVI_ENOMEM;
+  ATVI_TRY(adapt(s, &share));
+  return share > 0 ? draw_all(s, share, w) : ATVI_OK;
+}
+
+atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w) {
+  blocks s = {.v = v};
+  if (v->space->blocks.n == 0) return ATVI_OK;
+  ATVI_TRY(atvi_pool_new(v->ctx, &s.pool));
+  atvi_status status = run(&s, w);
+  atvi_pool_free(s.pool);
+  return status;
+}

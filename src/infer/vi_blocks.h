@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The approximation of a posterior whose coordinates come in blocks (blocks.h): in what is common, and in each block given
+ * that. Cost and memory are linear in the number of blocks.
+ *
+ *     x_0 = mean_0 + chol_0 y_0,   x_b = mean_b + slope_b (x_0 - from) + chol_b y_b
+ *
+ * where each y of a block has halves of two normal distributions with different widths, as in Geweke (1989). */
+#ifndef ATVI_INFER_VI_BLOCKS_H
+#define ATVI_INFER_VI_BLOCKS_H
+
+#include "infer/vi_state.h"
+
+typedef struct {
+  atvi_idx n;
+  /* [n] its coordinates. */
+  atvi_idx *of;
+  /* [n], [n][common] (none of what is common), and [n][n] lower triangular. */
+  double *mean, *slope, *chol;
+  /* [n] widths of y above and below 0, where blocks are skewed (none of what is common). */
+  double *up, *down;
+  /* Of chol. */
+  double log_det;
+} atvi_vi_piece;
+
+typedef struct {
+  atvi_vi *v;
+  const atvi_blocks *b;
+  /* [1 + b->n] the first is what is common. */
+  atvi_vi_piece *piece;
+  /* Coordinates of the largest block. */
+  atvi_idx most;
+  /* [common] */
+  double *from;
+  atvi_pool *pool;
+} atvi_vi_arrow;
+
+/* Lays it out, with no numbers yet. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_arrow_new(atvi_vi *v, atvi_pool *pool, atvi_vi_arrow *out);
+/* The normal approximation at the maximum of the integral over the blocks, itself by normal approximations (Laplace's method), from climbs
+ * that begin at start[d][n]. The maximum of all coordinates together would not do: where blocks are many, it is far from where they are
+ * for most values of what is common. *found: there is one, and no block has two. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double *start,
+                                                  bool *found);
+
+#endif

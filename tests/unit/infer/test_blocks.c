@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Posteriors of many units, which are weighted unit by unit, against exact answers. */
+#include "infer/space.h"
+#include "infer/vi.h"
+#include "math/stat/stat.h"
+#include "model/evaluator.h"
+#include "models.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { UNITS = 90 };
+
+static double mean(const atvi_draws *d, atvi_idx j) {
+  return atvi_math_mean(d->n, d->x + j * d->n, d->weight);
+}
+static double sd(const atvi_draws *d, atvi_idx j) { return atvi_math_sd(d->n, d->x + j * d->n, d->weight); }
+
+static atvi_draws *fit(atvi_ctx *ctx, const char *path, uint64_t seed, int threads) {
+  atvi_vi_opts o = atvi_infer_vi_defaults();
+  atvi_evaluator *ev;
+  atvi_draws *d;
+  o.seed = seed;
+  atvi_ctx_set_threads(ctx, threads);
+  atvi_model *m = test_load(ctx, path, false);
+  CHECK_OK(atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev));
+  CHECK_OK(atvi_infer_vi_run(ctx, ev, &o, &d));
+  atvi_model_evaluator_free(ev);
+  atvi_model_free(m);
+  return d;
+}
+
+/* ---- counts whose rates differ from unit to unit ---- */
+
+static const char *const COUNTS = "param mu ~ normal(0, 2)\nparam tau ~ halfnormal(1)\n"
+                                  "each town from \"towns.csv\" {\n"
+                                  "  param theta ~ normal(mu, tau)\n"
+                                  "  data \"counts.csv\"\n"
+                                  "  observe y ~ poisson(exp(theta))\n"
+                                  "}\n";
+
+/* Many towns with few cases, or none: their rates are far from normal. */
+static int count_of(int i) { return i % 3 == 0 ? 0 : i % 7 == 0 ? 9 + i / 10 : i % 4; }
+
+static const char *write_counts(void) {
+  char towns[4096] = "town\n", counts[4096] = "town,y\n", line[32];
+  for (int i = 0; i < UNITS; i++) {
+    snprintf(line, sizeof line, "t%d\n", i);
+    strcat(towns, line);
+    snprintf(line, sizeof line, "t%d,%d\n", i, count_of(i));
+    strcat(counts, line);
+  }
+  test_file("towns.csv", towns);
+  test_file("counts.csv", counts);
+  return test_file("counts.atvi", COUNTS);
+}
+
+typedef struct {
+  double log_z, mu, mu_sd, tau, tau_sd, theta, theta_sd;
+} answer;
+
+/* log of the integral over theta for a count y, and the mean and square of theta. */
+static double town(int y, double mu, double tau, double *m, double *m2) {
+  double z = 0, s = 0, s2 = 0;
+  enum { STEPS = 160 };
+  for (int k = -STEPS; k <= STEPS; k++) {
+    double u = 6.0 * k / STEPS, t = mu + tau * u;
+    double p = exp(-0.5 * u * u + y * t - exp(t) - lgamma(y + 1.0));
+    z += p;
+    s += p * t;
+    s2 += p * t * t;
+  }
+  *m = s / z;
+  *m2 = s2 / z;
+  return log(z * 6.0 / STEPS / sqrt(2 * acos(-1.0)));
+}
+
+/* By quadrature: given mu and tau, towns are independent, and those with equal counts alike. */
+static answer exactly(void) {
+  double z = 0, top = -HUGE_VAL, sum[6] = {0};
+  int n[64] = {0};
+  const double dm = 0.04, dt = 0.02;
+  for (int i = 0; i < UNITS; i++) n[count_of(i)]++;
+  for (int pass = 0; pass < 2; pass++)
+    for (double mu = -1.6; mu < 1.6; mu += dm)
+      for (double tau = 0.41; tau < 2.4; tau += dt) {
+        double l = -0.125 * mu * mu - 0.5 * tau * tau, m[64], m2[64];
+        for (int y = 0; y < 64; y++)
+          if (n[y] > 0) l += n[y] * town(y, mu, tau, &m[y], &m2[y]);
+        if (pass == 0) {
+          top = fmax(top, l);
+          continue;
+        }
+        double p = exp(l - top), value[] = {mu, mu * mu, tau, tau * tau, m[count_of(0)], m2[count_of(0)]};
+        z += p;
+        for (int k = 0; k < 6; k++) sum[k] += p * value[k];
+      }
+  for (int k = 0; k < 6; k++) sum[k] /= z;
+  /* Priors: normal with sd 2, and twice a normal with sd 1. */
+  double log_z = top + log(z * dm * dt) - log(2.0) - 2 * 0.91893853320467274178 + log(2.0);
+  return (answer){log_z,
+                  sum[0],
+                  sqrt(sum[1] - sum[0] * sum[0]),
+                  sum[2],
+                  sqrt(sum[3] - sum[2] * sum[2]),
+                  sum[4],
+                  sqrt(sum[5] - sum[4] * sum[4])};
+}
+
+static void counts(void) {
+  const char *path = write_counts();
+  answer a = exactly();
+  for (uint64_t seed = 1; seed <= 3; seed++) {
+    atvi_ctx *ctx = test_ctx();
+    atvi_draws *d = fit(ctx, path, seed, 2);
+    CHECK(isnan(d->made->exact) || d->made->exact == 0);
+    CHECK_INT(d->made->steps, 0); /* nothing was trained */
+    CHECK(d->made->khat < 0.7);
+    CHECK_ABS(d->made->log_evidence, a.log_z, 4 * d->made->log_evidence_se + 1e-3);
+    CHECK(d->made->log_evidence_se < 0.05);
+    CHECK_ABS(mean(d, 0), a.mu, 0.1 * a.mu_sd);
+    CHECK_REL(sd(d, 0), a.mu_sd, 0.08);
+    CHECK_ABS(mean(d, 1), a.tau, 0.1 * a.tau_sd);
+    CHECK_REL(sd(d, 1), a.tau_sd, 0.08);
+    CHECK_ABS(mean(d, 2), a.theta, 0.1 * a.theta_sd);
+    CHECK_REL(sd(d, 2), a.theta_sd, 0.08);
+    atvi_draws_free(d);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+  }
+}
+
+static void threads(void) {
+  const char *path = write_counts();
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *a = fit(ctx, path, 4, 1), *b = fit(ctx, path, 4, 3);
+  CHECK_INT(a->n, b->n);
+  CHECK(memcmp(a->x, b->x, (size_t)(a->n * (UNITS + 2)) * sizeof *a->x) == 0);
+  CHECK(memcmp(a->weight, b->weight, (size_t)a->n * sizeof *a->weight) == 0);
+  atvi_draws_free(a);
+  atvi_draws_free(b);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* ---- what blocks there are ---- */
+
+static const char *const NESTED = "param m ~ normal(0, 1)\nparam s ~ halfnormal(1)\nparam v ~ halfnormal(1)\n"
+                                  "each region in north, south, west {\n"
+                                  "  param r ~ normal(m, s)\n  param w ~ halfnormal(1)\n"
+                                  "  each school from \"schools.csv\" {\n"
+                                  "    param a ~ normal(r, v)\n"
+                                  "    data \"marks.csv\"\n"
+                                  "    observe mark ~ normal(a, w)\n"
+                                  "  }\n}\n";
+
+static void nested(void) {
+  enum { B = 5 };
+  test_file("schools.csv", "school,region\np,north\nq,north\nr,south\nt,west\nu,west\n");
+  test_file("marks.csv", "school,mark\np,1\np,2\nq,0.5\nr,-1\nt,0.2\nu,0.4\n");
+  atvi_ctx *ctx = test_ctx();
+  atvi_evaluator *ev;
+  atvi_space *s;
+  atvi_model *m = test_load(ctx, test_file("nested.atvi", NESTED), false);
+  CHECK_OK(atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev));
+  CHECK_OK(atvi_infer_space_new(ctx, ev, NULL, 1, &s));
+  CHECK_INT(s->blocks.n, 3);
+  const atvi_target *t = atvi_model_target(m);
+  static const struct {
+    const char *a, *b;
+    bool same;
+  } pair[] = {{"r.north", "w.north", true},      {"r.north", "a.north.p", true},
+              {"a.north.p", "a.north.q", true},  {"a.west.t", "a.west.u", true},
+              {"a.north.p", "a.south.r", false}, {"m", "s", true},
+              {"r.south", "a.south.r", true},    {"r.south", "m", false}};
+  for (size_t k = 0; k < sizeof pair / sizeof *pair; k++) {
+    atvi_idx at[2] = {-1, -1};
+    for (atvi_idx i = 0; i < t->d; i++) {
+      if (strcmp(t->param[i].name, pair[k].a) == 0) at[0] = i;
+      if (strcmp(t->param[i].name, pair[k].b) == 0) at[1] = i;
+    }
+    CHECK_MSG(at[0] >= 0 && at[1] >= 0, "%s, %s", pair[k].a, pair[k].b);
+    CHECK_INT(s->blocks.of[at[0]] == s->blocks.of[at[1]], pair[k].same);
+  }
+  /* The parts add up, and depend on nothing but what is common and the block itself. */
+  double x[16 * B], theta[16 * B], pi[B], prior[4 * B], lik[4 * B], ldj[4 * B];
+  for (atvi_idx i = 0; i < t->d; i++)
+    for (int j = 0; j < B; j++)
+      x[i * B + j] = 0.3 * sin(3.0 * (double)i + (s->blocks.of[i] == 2 ? 1.7 * j : 0)); /* block 2 differs */
+  atvi_infer_space_eval(s, &(atvi_space_batch){.B = B,
+                                               .x = x,
+                                               .beta = 1,
+                                               .theta = theta,
+                                               .log_pi = pi,
+                                               .block_prior = prior,
+                                               .block_lik = lik,
+                                               .block_ldj = ldj});
+  for (int j = 0; j < B; j++) {
+    double sum = 0;
+    for (int b = 0; b < 4; b++) {
+      double part = prior[b * B + j] + lik[b * B + j] + ldj[b * B + j];
+      double first = prior[b * B] + lik[b * B] + ldj[b * B];
+      sum += part;
+      if (b != 2) CHECK_ABS(part, first, 0);
+      if (b == 2 && j > 0) CHECK(fabs(part - first) > 1e-3);
+    }
+    CHECK_REL(sum, pi[j], 1e-12);
+  }
+  atvi_infer_space_free(s);
+  atvi_model_evaluator_free(ev);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"counts", counts}, {"threads", threads}, {"nested", nested})
