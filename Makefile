@@ -32,7 +32,7 @@ test:
 	@tools/setup browser || echo 'The browser tests will be skipped.'
 	@tests/run
 
-# All seeds of the tests of whole fits; half an hour.
+# All seeds of the tests of whole fits; five minutes.
 test-slow:
 	@tools/setup build test
 	@tests/run slow
