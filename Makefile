@@ -8,7 +8,7 @@ SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 # The shell reads them from the environment, so that they may contain blanks.
 export PREFIX DESTDIR
 
-.PHONY: all configure demo quick test test-slurm portable bench ablation acceptance trust docs fmt lint install uninstall deb clean
+.PHONY: all configure demo quick test test-slow test-slurm portable bench ablation acceptance trust docs fmt lint install uninstall deb clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -31,6 +31,11 @@ test:
 	@tools/setup build test
 	@tools/setup browser || echo 'The browser tests will be skipped.'
 	@tests/run
+
+# All seeds of the tests of whole fits; five minutes.
+test-slow:
+	@tools/setup build test
+	@tests/run slow
 
 # Workers under a Slurm of one node, which is started for it; ten minutes.
 test-slurm: all

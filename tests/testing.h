@@ -52,6 +52,22 @@
 
 #define TEST_UNUSED __attribute__((unused))
 
+/* GCC and Clang say in different ways that they sanitize. */
+#if defined __SANITIZE_ADDRESS__
+#define TEST_SANITIZED 1
+#elif defined __has_feature
+#define TEST_SANITIZED __has_feature(address_sanitizer)
+#else
+#define TEST_SANITIZED 0
+#endif
+
+/* How many seeds a test of whole fits runs: some in make test, every one in make test-slow (ATVI_SEEDS=all). Sanitizers find what they find
+ * in one; the numbers are judged by the other build. */
+static inline int test_seeds(int some, int every) {
+  const char *seeds = getenv("ATVI_SEEDS");
+  return TEST_SANITIZED ? 1 : seeds && strcmp(seeds, "all") == 0 ? every : some;
+}
+
 /* Allocator that counts, and fails allocation number test_fail_at (1-based; 0: never). */
 static TEST_UNUSED atomic_long test_allocs, test_live;
 static TEST_UNUSED long test_fail_at;

@@ -21,9 +21,14 @@ def strangers(module, names, public):
     return [n for n in names if n not in public and n != f"atvi_{module}" and not n.startswith(f"atvi_{module}_")]
 
 
-def exported(path):
-    lines = subprocess.run(["nm", "-g", "--defined-only", path], capture_output=True, text=True, check=True).stdout.splitlines()
-    return sorted({p[2] for p in (line.split() for line in lines) if len(p) == 3 and p[2].startswith("atvi_")})
+def exported(paths):
+    """Path -> names, in one call."""
+    lines = subprocess.run(["nm", "-A", "-g", "--defined-only", *paths], capture_output=True, text=True, check=True).stdout.splitlines()
+    found = {path: set() for path in paths}
+    for place, _kind, name in (line.split() for line in lines):
+        if name.startswith("atvi_"):
+            found[pathlib.Path(place.rsplit(":", 1)[0])].add(name)
+    return found
 
 
 def main():
@@ -37,9 +42,9 @@ def main():
     if not objects:
         sys.exit(f"names: {build} has no object files of the library")
     wrong = 0
-    for path in objects:
+    for path, names in exported(objects).items():
         module = path.relative_to(build).parts[3]
-        for name in strangers(module, exported(path), public):
+        for name in strangers(module, sorted(names), public):
             print(f"{'/'.join(path.relative_to(build).parts[2:])[:-2]}: {name} should begin with atvi_{module}_")
             wrong = 1
     sys.exit(wrong)

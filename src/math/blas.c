@@ -133,28 +133,23 @@ void atvi_math_blas_tri_solve(atvi_idx n, atvi_idx m, const double *l, atvi_idx 
   leave();
 }
 
-static void gemm(const char *ta, const char *tb, atvi_idx n, atvi_idx m, atvi_idx k, const double *a,
-                 atvi_idx ld_a, const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
+static void gemm(const char *tb, atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
+                 const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
   int nn = narrow(n), mm = narrow(m), kk = narrow(k);
   int lda = narrow(ld_a), ldb = narrow(ld_b), ldc = narrow(ld_c);
   enter();
-  blas.dgemm(tb, ta, &mm, &nn, &kk, &ONE, b, &ldb, a, &lda, &beta, c, &ldc);
+  blas.dgemm(tb, "N", &mm, &nn, &kk, &ONE, b, &ldb, a, &lda, &beta, c, &ldc);
   leave();
 }
 
 void atvi_math_blas_mul(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a, const double *b,
                         atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
-  gemm("N", "N", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
+  gemm("N", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
 }
 
 void atvi_math_blas_mul_bt(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
                            const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
-  gemm("N", "T", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
-}
-
-void atvi_math_blas_mul_at(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
-                           const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
-  gemm("T", "N", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
+  gemm("T", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
 }
 
 void atvi_math_blas_square(atvi_idx n, atvi_idx k, double alpha, const double *a, atvi_idx ld_a, double beta,

@@ -37,9 +37,6 @@ void atvi_math_blas_mul(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atv
 /* c[n][m] = beta c + a b', a[n][k], b[m][k]. */
 void atvi_math_blas_mul_bt(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
                            const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c);
-/* c[n][m] = beta c + a' b, a[k][n], b[k][m]. */
-void atvi_math_blas_mul_at(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
-                           const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c);
 /* Lower triangle of c[n][n] = beta c + alpha a a', a[n][k]. */
 void atvi_math_blas_square(atvi_idx n, atvi_idx k, double alpha, const double *a, atvi_idx ld_a, double beta,
                            double *c, atvi_idx ld_c);

@@ -84,7 +84,8 @@ interrupted() { # SIGNAL OPTION...
   shift
   "$ATVI" compare cold.atvi --methods map,ram,nf --ess 1e5 --no-compile --threads 1 --out c "$@" >out.txt 2>err.txt 3>&- &
   pid=$!
-  sleep 2
+  for _ in $(seq 1200); do [ ! -e c/ram ] || [ ! -e c/map/scores.json ] || break; sleep .05; done # map is done, ram runs
+  sleep 1
   kill "-$signal" $pid
   wait $pid || code=$?
   [ "$code" -eq 130 ] || { echo "status $code"; cat out.txt err.txt; return 1; }

@@ -40,31 +40,54 @@ static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.2831853071
 
 typedef struct {
   table weight, dose, conc;
+  /* per subject: its observations, and for each the amounts and ages of the doses before it */
+  int n[SUBJECTS], doses[SUBJECTS][ROWS];
+  double log_value[SUBJECTS][ROWS], amount[SUBJECTS][ROWS][DOSES], age[SUBJECTS][ROWS][DOSES];
 } world;
+
+static void sort_by_subject(world *w) {
+  for (int r = 0; r < w->conc.n; r++) {
+    int i = w->conc.subject[r] - 1, at = w->n[i], n = 0;
+    if (isnan(w->conc.value[r])) continue;
+    w->log_value[i][at] = log(w->conc.value[r]);
+    for (int d = 0; d < w->dose.n; d++) {
+      double age = w->conc.time[r] - w->dose.time[d];
+      if (w->dose.subject[d] != i + 1 || !(age > 0)) continue;
+      w->amount[i][at][n] = w->dose.value[d];
+      w->age[i][at][n++] = age;
+    }
+    w->doses[i][at] = n;
+    w->n[i]++;
+  }
+}
 
 typedef struct {
   double lCL, lV, lka, wCL, wV, sigma, logCL[SUBJECTS], logV[SUBJECTS];
+  /* log likelihood of each subject */
+  double log_lik[SUBJECTS];
 } point;
 
 static double subject_log_lik(const world *w, int i, double logCL, double logV, double lka, double sigma) {
   double ka = exp(lka), V = exp(logV), k = exp(logCL) / V, sum = 0;
-  for (int r = 0; r < w->conc.n; r++) {
-    if (w->conc.subject[r] != i + 1 || isnan(w->conc.value[r])) continue;
+  for (int r = 0; r < w->n[i]; r++) {
     double amount = 0;
-    for (int d = 0; d < w->dose.n; d++) {
-      double u = w->conc.time[r] - w->dose.time[d];
-      if (w->dose.subject[d] == i + 1 && u > 0)
-        amount += w->dose.value[d] * ka / (ka - k) * (exp(-k * u) - exp(-ka * u));
+    for (int d = 0; d < w->doses[i][r]; d++) {
+      double u = w->age[i][r][d];
+      amount += w->amount[i][r][d] * ka / (ka - k) * (exp(-k * u) - exp(-ka * u));
     }
-    double z = (log(w->conc.value[r]) - log(amount / V)) / sigma;
-    sum -= 0.5 * z * z + log(sigma);
+    double z = (w->log_value[i][r] - log(amount / V)) / sigma;
+    sum -= 0.5 * z * z;
   }
-  return sum;
+  return sum - w->n[i] * log(sigma);
 }
 
-static double all_log_lik(const world *w, const point *p, double lka, double sigma) {
+/* What a change of lka and sigma adds to the log likelihood, and its parts after it. */
+static double gain(const world *w, const point *p, double lka, double sigma, double *log_lik) {
   double sum = 0;
-  for (int i = 0; i < SUBJECTS; i++) sum += subject_log_lik(w, i, p->logCL[i], p->logV[i], lka, sigma);
+  for (int i = 0; i < SUBJECTS; i++) {
+    log_lik[i] = subject_log_lik(w, i, p->logCL[i], p->logV[i], lka, sigma);
+    sum += log_lik[i] - p->log_lik[i];
+  }
   return sum;
 }
 
@@ -95,24 +118,28 @@ static void subjects(const world *w, point *p) {
     for (int both = 0; both < 2; both++) {
       double c = p->logCL[i] + 0.06 * normal(), v = p->logV[i] + (both ? 0.06 : 0.12) * normal();
       if (!both) c = p->logCL[i];
-      double change = subject_log_lik(w, i, c, v, p->lka, p->sigma) -
-                      subject_log_lik(w, i, p->logCL[i], p->logV[i], p->lka, p->sigma);
+      double log_lik = subject_log_lik(w, i, c, v, p->lka, p->sigma), change = log_lik - p->log_lik[i];
       change += log_normal(c, p->lCL + size_of(w, i, 0.75), p->wCL) -
                 log_normal(p->logCL[i], p->lCL + size_of(w, i, 0.75), p->wCL);
       change += log_normal(v, p->lV + size_of(w, i, 1), p->wV) -
                 log_normal(p->logV[i], p->lV + size_of(w, i, 1), p->wV);
-      if (log(uniform()) < change) p->logCL[i] = c, p->logV[i] = v;
+      if (log(uniform()) < change) p->logCL[i] = c, p->logV[i] = v, p->log_lik[i] = log_lik;
     }
 }
 
 static void shared(const world *w, point *p) {
-  double ll = all_log_lik(w, p, p->lka, p->sigma), lka = p->lka + 0.06 * normal();
-  double to = all_log_lik(w, p, lka, p->sigma);
-  if (log(uniform()) < to - ll + log_normal(lka, 0, 0.5) - log_normal(p->lka, 0, 0.5)) p->lka = lka, ll = to;
+  double log_lik[SUBJECTS], lka = p->lka + 0.06 * normal();
+  double more = gain(w, p, lka, p->sigma, log_lik) + log_normal(lka, 0, 0.5) - log_normal(p->lka, 0, 0.5);
+  if (log(uniform()) < more) {
+    p->lka = lka;
+    memcpy(p->log_lik, log_lik, sizeof log_lik);
+  }
   double sigma = p->sigma * exp(0.12 * normal());
-  to = all_log_lik(w, p, p->lka, sigma);
   double prior = -0.5 * (sigma * sigma - p->sigma * p->sigma) / 0.09 + log(sigma / p->sigma);
-  if (log(uniform()) < to - ll + prior) p->sigma = sigma;
+  if (log(uniform()) < gain(w, p, p->lka, sigma, log_lik) + prior) {
+    p->sigma = sigma;
+    memcpy(p->log_lik, log_lik, sizeof log_lik);
+  }
 }
 
 static void sample(double *mean, double *sd) {
@@ -122,8 +149,10 @@ static void sample(double *mean, double *sd) {
   read_table("doses.csv", &w.dose);
   read_table("conc.csv", &w.conc);
   CHECK_INT(w.weight.n, SUBJECTS);
+  sort_by_subject(&w);
   point p = {.lCL = 1, .lV = 3, .lka = 0, .wCL = 0.3, .wV = 0.3, .sigma = 0.2};
   for (int i = 0; i < SUBJECTS; i++) p.logCL[i] = 1, p.logV[i] = 3;
+  gain(&w, &p, p.lka, p.sigma, p.log_lik);
   for (int k = -WARM; k < KEEP; k++) {
     subjects(&w, &p);
     shared(&w, &p);

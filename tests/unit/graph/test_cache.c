@@ -296,7 +296,8 @@ static void death_ends_the_compiler(void) {
     try_it(cache, script, 1);
     _exit(0);
   }
-  for (int k = 0; k < 500 && access(file, F_OK) != 0; k++)
+  struct stat there = {0};
+  for (int k = 0; k < 500 && (stat(file, &there) != 0 || there.st_size == 0); k++)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
   kill(pid, SIGKILL);
   CHECK(waitpid(pid, NULL, 0) == pid);

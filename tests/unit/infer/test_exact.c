@@ -8,7 +8,7 @@
 #include "vi_world.h"
 
 static const double PI = 3.14159265358979323846;
-#define SEEDS ((uint64_t)seeds_of_long(5))
+#define SEEDS ((uint64_t)test_seeds(1, 5))
 
 /* ---- targets; all likelihoods are densities ---- */
 

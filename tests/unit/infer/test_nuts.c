@@ -36,7 +36,7 @@ static void correlated_normal(void) {
   for (int k = 0; k < 2; k++) {
     toy t = {.lik = toy_chain, .prior_sd = 1000};
     toy_set(&t, dim[k], -HUGE_VAL, HUGE_VAL);
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
       atvi_chains_opts o = seeded(seed);
       atvi_draws *d = sample(&t, &o, 2);
       CHECK_INT(d->made->end, ATVI_END_DONE);
@@ -92,7 +92,7 @@ static void half_normal(void) {
   toy_set(&t, 2, 0, HUGE_VAL);
   toy_bound(&t, 1, -HUGE_VAL, 0, NULL);
   double pi = acos(-1.0), mean = 2.385 * sqrt(2 / pi), sd = 2.385 * sqrt(1 - 2 / pi);
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     atvi_chains_opts o = seeded(seed);
     o.ess = 4000;
     atvi_draws *d = sample(&t, &o, 2);
@@ -109,7 +109,7 @@ static void cold_agrees_with_the_grid(void) {
   static const double mean[3] = {0.8871, 0.2902, 39.775}, sd[3] = {0.0348, 0.0255, 2.010};
   atvi_ctx *ctx = test_ctx();
   atvi_model *m = test_load(ctx, TEST_SOURCE_DIR "/examples/cold/cold.atvi", true);
-  for (uint64_t seed = 1; seed <= 2; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 2); seed++) {
     atvi_chains_opts o = seeded(seed);
     o.ess = 3000;
     atvi_evaluator *ev;
@@ -203,7 +203,7 @@ static double two_modes(const toy *t, const double *x, double *g, atvi_outcome *
 static void two_modes_are_not_hidden(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 2, -10, 10);
-  for (uint64_t seed = 1; seed <= 5; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(5, 5); seed++) {
     atvi_chains_opts o = seeded(seed);
     o.max_iter = 1000;
     atvi_draws *d = sample(&t, &o, 2);
@@ -256,7 +256,7 @@ static double narrow(const toy *t, const double *x, double *g, atvi_outcome *o) 
 static void scales_are_learnt(void) {
   toy t = {.lik = narrow};
   toy_set(&t, 2, -1, 1);
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     atvi_chains_opts o = seeded(seed);
     atvi_draws *d = sample(&t, &o, 2);
     CHECK_INT(d->made->end, ATVI_END_DONE);
@@ -335,11 +335,11 @@ static void keeps_to_its_limits(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 1, -10, 10);
   atvi_chains_opts o = atvi_infer_nuts_defaults();
-  o.max_seconds = 0.3;
+  o.max_seconds = TEST_SANITIZED ? 1.5 : 0.3;
   o.max_iter = 1 << 30;
   atvi_draws *d = sample(&t, &o, 2);
   CHECK_INT(d->made->end, ATVI_END_LIMIT);
-  CHECK(d->made->seconds > 0.3 && d->made->seconds < 1.5);
+  CHECK(d->made->seconds > o.max_seconds && d->made->seconds < o.max_seconds + 1.2);
   CHECK(d->n > 5000 && d->n <= 20480); /* thinned */
   done_with(d);
   o = atvi_infer_nuts_defaults();

@@ -20,7 +20,7 @@ static atvi_draws *sample(toy *t, const atvi_chains_opts *opts, int threads) {
 static void correlated_normal(void) {
   toy t = {.lik = toy_chain, .prior_sd = 1000};
   toy_set(&t, 5, -HUGE_VAL, HUGE_VAL);
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     atvi_draws *d = sample(&t, &o, 2);
@@ -65,7 +65,7 @@ static void mass_at_a_bound(void) {
   toy t = {.lik = toy_slope4};
   toy_set(&t, 1, 0, 1);
   double q = exp(-4.0), mean = 0.25 - q / (1 - q), second = 0.125 - q * (1 + 0.5) / (1 - q);
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     o.ess = 4000;
@@ -133,7 +133,7 @@ static double two_modes(const toy *t, const double *x, double *g, atvi_outcome *
 static void two_modes_are_not_hidden(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 2, -10, 10);
-  for (uint64_t seed = 1; seed <= 5; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(5, 5); seed++) {
     atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     o.max_iter = 20000;

@@ -34,7 +34,7 @@ static void check_chain(const atvi_draws *d, double log_prior) {
 
 /* In a box of 40, sds from 0.3 to 1.5. */
 static void correlated_normal(void) {
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     toy t = {.lik = toy_chain};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
@@ -54,7 +54,7 @@ static void correlated_normal(void) {
 
 /* A callback that gives a likelihood on R^2 and nothing else: the path begins at N(0, I). */
 static void no_prior_to_draw_from(void) {
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     toy t = {.lik = toy_chain, .no_prior = true};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
@@ -111,7 +111,7 @@ static void truncated_normal(void) {
     }
   for (int k = 0; k < 2; k++) m[k] /= z, v[k] = sqrt(v[k] / z - m[k] * m[k]);
   for (int map = 0; map < 2; map++)
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
       atvi_vi_opts o = atvi_infer_vi_defaults();
       o.seed = seed;
       o.map = map ? "surjection" : "auto";
@@ -206,7 +206,7 @@ static void half_line(void) {
     double sd;
   } row[] = {{"auto", 0.3}, {"surjection", 0.3}, {"auto", 1}};
   for (int k = 0; k < 3; k++)
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
       toy t = {.lik = ramp, .prior = toy_curved, .draw = toy_curved_draw};
       atvi_vi_opts o = atvi_infer_vi_defaults();
       o.seed = seed;
@@ -284,7 +284,7 @@ static double patchy(const toy *t, const double *x, double *g, atvi_outcome *o) 
 /* Failed points have no mass: what is left is N(0, 1) below 0.8. q has no edge there and keeps away from it a little, or crosses it and
  * loses draws: tolerances are wider than elsewhere. It may not flee to where nothing is evaluated. */
 static void failures_do_not_bias(void) {
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     toy t = {.lik = patchy};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
@@ -379,7 +379,7 @@ static double banana(const toy *t, const double *x, double *g, atvi_outcome *o) 
 static void tips_of_a_banana_are_found(void) {
   const double sd = sqrt(8 + 0.09);
   double sum = 0;
-  int seeds = SEEDS_OF(6);
+  int seeds = test_seeds(3, 6);
   for (int seed = 1; seed <= seeds; seed++) {
     toy t = {.lik = banana};
     atvi_vi_opts o = atvi_infer_vi_defaults();
@@ -414,7 +414,7 @@ static double kinked(const toy *t, const double *x, double *g, atvi_outcome *o) 
 }
 
 static void a_small_mode_with_kinks_is_weighed(void) {
-  for (uint64_t seed = 1; seed <= SEEDS_OF(5); seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 5); seed++) {
     toy t = {.lik = kinked};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
@@ -448,7 +448,7 @@ static double ridge_and_hill(const toy *t, const double *x, double *g, atvi_outc
 static void shares_are_those_of_draws(void) {
   const double share[] = {0.001, 0.06};
   for (int k = 0; k < 2; k++)
-    for (uint64_t seed = 1; seed <= SEEDS_OF(3); seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
       toy t = {.lik = ridge_and_hill};
       atvi_vi_opts o = atvi_infer_vi_defaults();
       double told = 0, a = NAN, b = NAN;
@@ -473,9 +473,9 @@ static void shares_are_those_of_draws(void) {
     }
 }
 
-static void three_modes_2d(void) { three_modes(2, "auto", 10); }
-static void three_modes_4d(void) { three_modes(4, "auto", 10); }
-static void three_modes_folded(void) { three_modes(3, "surjection", 3); }
+static void three_modes_2d(void) { three_modes(2, "auto", (uint64_t)test_seeds(4, 10)); }
+static void three_modes_4d(void) { three_modes(4, "auto", (uint64_t)test_seeds(3, 10)); }
+static void three_modes_folded(void) { three_modes(3, "surjection", (uint64_t)test_seeds(1, 3)); }
 
 /* ---- the methods it is compared with ---- */
 

@@ -4,7 +4,7 @@
 #include "infer/fit.h"
 #include "vi_world.h"
 
-enum { SEEDS = SEEDS_OF(4) };
+#define SEEDS ((uint64_t)test_seeds(2, 4))
 
 /* ---- a spike on a plain ---- */
 

@@ -56,7 +56,7 @@ static inside *with_mode(const toy *t, int k, uint64_t seed, int threads) {
 static void the_other_mode_is_measured(void) {
   for (int k = 0; k < 2; k++) {
     double mean = 0;
-    int seeds = SEEDS_OF(8);
+    int seeds = test_seeds(8, 8);
     for (int seed = 1; seed <= seeds; seed++) {
       toy t = {.lik = two};
       toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
@@ -119,7 +119,7 @@ static double grid(const toy *t, const double *x, double *g, atvi_outcome *o) {
 }
 
 static void many_modes_are_found(void) {
-  for (uint64_t seed = 1; seed <= SEEDS_OF(3); seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
     toy t = {.lik = grid};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;

@@ -7,19 +7,6 @@
 #include "math/stat/stat.h"
 #include "toys.h"
 
-/* Sanitizers make whole runs five times as long, and find what they find in one: the numbers of all seeds are judged by the other build. */
-#ifdef __SANITIZE_ADDRESS__
-#define SEEDS_OF(n) 1
-#else
-#define SEEDS_OF(n) (n)
-#endif
-
-/* The same for runs that take half a minute each: half of the seeds, all with ATVI_SEEDS=all. */
-static inline int seeds_of_long(int n) {
-  const char *all = getenv("ATVI_SEEDS");
-  return all && strcmp(all, "all") == 0 ? SEEDS_OF(n) : (SEEDS_OF(n) + 1) / 2;
-}
-
 /* ---- a run, from outside ---- */
 
 typedef struct {

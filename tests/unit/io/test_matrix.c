@@ -47,13 +47,13 @@ static void plain_files_are_read(void) {
 
 /* More than a block. */
 static void long_files_are_read(void) {
-  enum { ROWS = 2501, COLS = 500 };
-  size_t room = (size_t)ROWS * COLS * 9, n = 0;
+  enum { ROWS = 251, COLS = 2600 };
+  size_t room = (size_t)ROWS * COLS * 17, n = 0;
   char *text = malloc(room);
   CHECK(text != NULL);
   for (int i = 0; i < ROWS; i++)
     for (int j = 0; j < COLS; j++)
-      n += (size_t)snprintf(text + n, room - n, "%d.%03d%c", i, j, j + 1 < COLS ? ',' : '\n');
+      n += (size_t)snprintf(text + n, room - n, "%d.%010d%c", i, 7919 * j, j + 1 < COLS ? ',' : '\n');
   CHECK(n > 9 << 20);
   same(text, n, 1, 0);
   same(text, n - 1, 3, 4);
