@@ -109,7 +109,7 @@ static answer exactly(void) {
 static void counts(void) {
   const char *path = write_counts();
   answer a = exactly();
-  for (uint64_t seed = 1; seed <= 3; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 10); seed++) {
     atvi_ctx *ctx = test_ctx();
     atvi_draws *d = fit(ctx, path, seed, 2);
     CHECK(isnan(d->made->exact) || d->made->exact == 0);
