@@ -67,8 +67,9 @@ static void plain_frame(takeover *t) {
   atvi_idx d = t->v->d;
   memset(m->shift, 0, (size_t)d * sizeof *m->shift);
   memset(m->chol, 0, (size_t)(d * d) * sizeof *m->chol);
-  for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = 1;
+  for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = t->where.sd[i] = 1;
   m->log_det = 0;
+  atvi_infer_exact_heavy(d, &t->where);
 }
 
 /* Draws of the prior, as nuts begins with by itself. */
