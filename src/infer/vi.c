@@ -239,6 +239,8 @@ typedef enum {
 
 #define LOOK_AGAIN 0.01 /* of the evidence so far, which a look finds missing before there is another */
 enum { SEEKS = 4 }; /* looks for what q misses, at most: each is for what the one before may have hidden */
+#define IN_A_HOLE                                                                                            \
+  0.1 /* of the draws can be evaluated, at most, where training ended in a region of zero density */
 enum { SPOTS = 4 }; /* such components at most: more are a posterior that q does not fit */
 
 typedef struct {
@@ -296,6 +298,13 @@ static atvi_status find_spot(fit *f) {
   return status;
 }
 
+/* Training ended where the density is zero: there is more to be found by looking elsewhere than by chains from there. */
+static bool is_in_a_hole(const fit *f) {
+  atvi_idx alive = 0;
+  for (atvi_idx j = 0; j < f->w.c.n; j++) alive += isfinite(f->w.c.log_pi[j]);
+  return !f->v->wide && (double)alive < IN_A_HOLE * (double)f->w.c.n;
+}
+
 static phase sample_next(const fit *f) {
   return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
 }
@@ -305,7 +314,8 @@ static phase after(const fit *f, phase now) {
   bool over = atvi_infer_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
-  case WEIGH_ONE: return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) ? sample_next(f) : SEEK;
+  case WEIGH_ONE:
+    return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
   case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
   case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;

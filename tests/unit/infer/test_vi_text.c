@@ -41,4 +41,22 @@ static void a_narrow_mode_is_climbed_to_by_itself(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"narrow", a_narrow_mode_is_climbed_to_by_itself})
+/* Two modes, with 30 and 70 % of the mass, on the edges of a region of zero density in which training ends. */
+static void modes_on_the_edge_of_nothing(void) {
+  static const char TEXT[] =
+      "param x ~ uniform(-3, 3)\nparam y ~ uniform(-3, 3)\nlet w = if x > 0 then log(0.3) else log(0.7)\n"
+      "logp if abs(x) < 1 then -inf else w - (abs(x) - 1)/0.2 - 0.5*((y - 0.5*x)/0.3)^2\n";
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d = fit_text(ctx, TEXT, 31);
+  double right = 0;
+  for (atvi_idx i = 0; i < d->n; i++)
+    right += d->x[i] > 0 ? d->weight ? d->weight[i] : 1.0 / (double)d->n : 0;
+  CHECK_ABS(right, 0.3, 0.02);
+  CHECK_ABS(d->made->log_evidence, -5.478, 0.02);
+  CHECK_MSG(d->made->evaluations < 1000000, "%g", (double)d->made->evaluations);
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"narrow", a_narrow_mode_is_climbed_to_by_itself}, {"edge", modes_on_the_edge_of_nothing})
