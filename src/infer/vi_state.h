@@ -51,6 +51,8 @@ typedef struct {
   double log_missing;
   /* Components when it looked. */
   atvi_idx looked;
+  /* Share of the posterior that was missing, got components, and was missing at the next look as well; 0: none. */
+  double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
   /* Steps of Adam and temperatures so far. */

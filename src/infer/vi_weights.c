@@ -419,6 +419,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
                           "where the draws are not: part of the "
                           "posterior may be missed.",
                           z, fmin(999, 100 * exp(v->log_missing - z)));
+  if (!(m->exact > 0) && v->uncovered > 0)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
+        "nothing, and the approximation could not be mended there.",
+        fmin(999, 100 * v->uncovered));
   if (m->elbo > z + SURE * se + ROUNDED)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
