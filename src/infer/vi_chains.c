@@ -173,7 +173,8 @@ static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
 
 static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
   made->log_evidence = made->log_evidence_se = NAN;
-  if (atvi_infer_vi_hopeless(t->w)) { /* its draws are nowhere near, and their densities may be anything */
+  /* Draws that are nowhere near may have any density, and a bridge takes weights that count one image. */
+  if (atvi_infer_vi_hopeless(t->w) || t->w->images) {
     made->elbo = NAN;
     return ATVI_OK;
   }

@@ -86,6 +86,8 @@ typedef struct {
   double top;
   /* These are all draws that are wanted. */
   bool all;
+  /* log_w counts all images of a draw: it is not log pi - log q. */
+  bool images;
   /* Owns these arrays. */
   atvi_pool *pool;
   /* [c.cap] number of the scrambling that each draw came from, which says its component and block. */

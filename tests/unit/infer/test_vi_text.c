@@ -60,6 +60,22 @@ static void modes_on_the_edge_of_nothing(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* A ridge from corner to corner of a box, both coordinates of which are folded: q has two of the four branches that meet in a corner. */
+static void branches_of_a_ridge_in_a_corner(void) {
+  static const char TEXT[] = "param x ~ uniform(0, 1)\nparam y ~ uniform(0, 1)\n"
+                             "logp -0.5*((x + y - 1)/1e-4)^2\n";
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d = fit_text(ctx, TEXT, 2, NAN);
+  double corner = 0;
+  for (atvi_idx i = 0; i < d->n; i++) corner += d->x[i] < 0.05 ? d->weight[i] : 0;
+  CHECK_ABS(corner, 0.05, 0.005);
+  CHECK_ABS(d->made->log_evidence, log(1e-4 * sqrt(2 * acos(-1))), 0.005);
+  CHECK_REL(atvi_math_sd(d->n, d->x, d->weight), sqrt(1 / 12.0), 0.01);
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Five bananas at once: training cuts off their tips, which hold a tenth of the posterior, and components in ten dimensions do not cover them, though
  * the weights look good (k-hat 0.5). Chains take over, and the sds of y are those of quadrature, not 10 to 20 % smaller. */
 static void tips_that_stay_uncovered_are_for_chains(void) {
@@ -77,5 +93,5 @@ static void tips_that_stay_uncovered_are_for_chains(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"tips", tips_that_stay_uncovered_are_for_chains}, {"narrow", a_narrow_mode_is_climbed_to_by_itself},
-      {"edge", modes_on_the_edge_of_nothing})
+TESTS({"corner", branches_of_a_ridge_in_a_corner}, {"tips", tips_that_stay_uncovered_are_for_chains},
+      {"narrow", a_narrow_mode_is_climbed_to_by_itself}, {"edge", modes_on_the_edge_of_nothing})
