@@ -63,7 +63,9 @@ static double lacking(atvi_vi *v, atvi_peak *p) {
   for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
   double all = atvi_math_softmax(PROBES, w, w);
   if (!(all > -HUGE_VAL)) return 0;
-  p->log_evidence = fmax(p->log_evidence, all - log(PROBES));
+  p->probed = true;
+  p->log_probe = all - log(PROBES);
+  p->log_evidence = fmax(p->log_evidence, p->log_probe);
   if (p->log_evidence < least) return 0;
   atvi_infer_vi_log_mass(v, v->n_part, &c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)

@@ -542,6 +542,11 @@ void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *m
   for (atvi_idx j = 0; j < w->c.n; j++) made->lost += isnan(w->c.log_lik[j]) / (double)w->c.n;
 }
 
+/* Laplace's method makes anything of a point where the density is infinite; draws around it do not. */
+static double worth(const atvi_peak *p) {
+  return p->probed ? fmin(p->log_evidence, p->log_probe) : p->log_evidence;
+}
+
 atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w, atvi_draws *d) {
   const atvi_made *m = d->made;
   double z = m->log_evidence, se = m->log_evidence_se, peak = -HUGE_VAL, highest = -HUGE_VAL;
@@ -551,7 +556,7 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   for (atvi_idx j = 0; j < w->c.n; j++) highest = fmax(highest, w->c.log_pi[j]);
   for (atvi_idx k = 0; k < v->modes.n; k++)
     if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ABOVE)
-      peak = fmax(peak, v->modes.mode[k].log_evidence);
+      peak = fmax(peak, worth(&v->modes.mode[k]));
   if (v->looked == v->n_part && v->log_missing > z + log(MISSING))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
                           "The log evidence is %.2f, but points annealed from the prior find %.0f %% as much "

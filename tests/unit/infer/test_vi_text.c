@@ -76,6 +76,20 @@ static void branches_of_a_ridge_in_a_corner(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* A Dirichlet density that is infinite on one side of its triangle: Laplace's method says that a point there holds e^20 times the rest. */
+static void an_infinite_density_is_no_contradiction(void) {
+  static const char TEXT[] = "param x ~ uniform(0, 1)\nparam y ~ uniform(0, 1)\nlogp if x + y < 1 then "
+                             "1.5*log(x) + 0.5*log(y) - 0.5*log(1 - x - y) else -inf\n";
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d = fit_text(ctx, TEXT, 32, NAN);
+  CHECK_ABS(d->made->log_evidence, lgamma(2.5) + lgamma(1.5) + lgamma(0.5) - lgamma(4.5), 0.03);
+  for (atvi_idx i = 0; i < d->n_message; i++)
+    CHECK_MSG(d->message[i].code != ATVI_CODE_EVIDENCE_CONTRADICTS, "%s", d->message[i].text);
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Five bananas at once: training cuts off their tips, which hold a tenth of the posterior, and components in ten dimensions do not cover them, though
  * the weights look good (k-hat 0.5). Chains take over, and the sds of y are those of quadrature, not 10 to 20 % smaller. */
 static void tips_that_stay_uncovered_are_for_chains(void) {
@@ -93,5 +107,6 @@ static void tips_that_stay_uncovered_are_for_chains(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"corner", branches_of_a_ridge_in_a_corner}, {"tips", tips_that_stay_uncovered_are_for_chains},
-      {"narrow", a_narrow_mode_is_climbed_to_by_itself}, {"edge", modes_on_the_edge_of_nothing})
+TESTS({"infinite", an_infinite_density_is_no_contradiction}, {"corner", branches_of_a_ridge_in_a_corner},
+      {"tips", tips_that_stay_uncovered_are_for_chains}, {"narrow", a_narrow_mode_is_climbed_to_by_itself},
+      {"edge", modes_on_the_edge_of_nothing})
