@@ -143,6 +143,10 @@ typedef struct {
   /* As eval of one unit alone: theta and the gradients are [n_on][B], of the parameters in unit[u].on. eval is the sum over all units.
    * NULL: the density is not known as a sum. */
   void (*eval_unit)(const void *self, void *work, atvi_idx u, const atvi_batch *batch);
+
+  /* As eval, with one of n_branch alternatives in the text of the density alone: a component of a mixture, or one side of a condition. Only
+   * a search for modes asks, since each may have one that the others hide. NULL if n_branch is 0. */
+  void (*eval_branch)(const void *self, void *work, atvi_idx k, const atvi_batch *batch);
 } atvi_target_ops;
 
 typedef struct {
@@ -170,6 +174,8 @@ typedef struct {
   /* [n_unit] parts whose sum the density is; 0 if it is not known as a sum. */
   atvi_idx n_unit;
   const atvi_unit *unit;
+  /* Alternatives in the text of the density, see eval_branch; 0: none. */
+  atvi_idx n_branch;
 } atvi_target;
 
 #ifdef __cplusplus

@@ -379,7 +379,8 @@ static atvi_status hand_over(finder *f, int most, atvi_pool *pool, atvi_modes *o
     const end *e = &f->end[k];
     memcpy(room, e->climb->x, d * sizeof *room);
     memcpy(room + d, e->hess, d * d * sizeof *room);
-    out->mode[k] = (atvi_peak){e->climb->f, e->log_evidence, room, room + d, e->hits};
+    out->mode[k] = (atvi_peak){
+        .log_pi = e->climb->f, .log_evidence = e->log_evidence, .x = room, .chol = room + d, .hits = e->hits};
   }
   out->n = f->n;
   return ATVI_OK;

@@ -14,6 +14,8 @@ typedef struct {
   double *x;           /* [d] the maximum, in xi */
   double *chol;        /* [d][d] lower Cholesky factor of the covariance of the normal approximation */
   int hits;            /* climbs that ended here */
+  bool probed;         /* log_probe is known: log of the integral by draws of the normal approximation */
+  double log_probe;
 } atvi_peak;
 
 typedef struct {

@@ -242,6 +242,8 @@ typedef enum {
 
 #define LOOK_AGAIN 0.01 /* of the evidence so far, which a look finds missing before there is another */
 enum { SEEKS = 4 }; /* looks for what q misses, at most: each is for what the one before may have hidden */
+#define IN_A_HOLE                                                                                            \
+  0.1 /* of the draws can be evaluated, at most, where training ended in a region of zero density */
 enum { SPOTS = 4 }; /* such components at most: more are a posterior that q does not fit */
 
 typedef struct {
@@ -269,20 +271,28 @@ static bool wants_tuning(const fit *f) {
 static bool wants_exact(const fit *f) {
   const atvi_vi *v = f->v;
   if (v->opts.exact == ATVI_EXACT_OFF || v->cut) return false;
-  return v->opts.exact == ATVI_EXACT_ON || (v->converged && !atvi_infer_vi_permits(&f->w));
+  return v->opts.exact == ATVI_EXACT_ON ||
+         (v->converged && (v->uncovered > 0 || !atvi_infer_vi_permits(&f->w)));
 }
 
 /* What was missing may have hidden more, unless it was little. */
 static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
-  return f->sought > 0 && f->sought < SEEKS && v->n_part > v->looked &&
+  return f->sought > 0 && f->sought < SEEKS && v->n_part > v->looked && !(v->uncovered > 0) &&
          v->log_missing > f->log_known + log(LOOK_AGAIN) && !atvi_infer_vi_over(v);
 }
 
+/* What was missing and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
+ * them. */
 static atvi_status seek(fit *f) {
-  f->sought++;
-  f->log_known = atvi_infer_vi_all_evidence(f->v);
-  return atvi_infer_vi_seek(f->v);
+  atvi_vi *v = f->v;
+  double before = v->log_missing, least;
+  f->log_known = atvi_infer_vi_all_evidence(v);
+  least = f->log_known + log(LOOK_AGAIN);
+  ATVI_TRY(atvi_infer_vi_seek(v));
+  if (f->sought++ > 0 && before > least && v->log_missing > fmax(before - log(2), least))
+    v->uncovered = exp(v->log_missing - f->log_known);
+  return ATVI_OK;
 }
 
 static bool wants_spot(const fit *f) {
@@ -299,6 +309,13 @@ static atvi_status find_spot(fit *f) {
   return status;
 }
 
+/* Training ended where the density is zero: there is more to be found by looking elsewhere than by chains from there. */
+static bool is_in_a_hole(const fit *f) {
+  atvi_idx alive = 0;
+  for (atvi_idx j = 0; j < f->w.c.n; j++) alive += isfinite(f->w.c.log_pi[j]);
+  return !f->v->wide && (double)alive < IN_A_HOLE * (double)f->w.c.n;
+}
+
 static phase sample_next(const fit *f) {
   return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
 }
@@ -309,18 +326,21 @@ static phase after(const fit *f, phase now) {
   switch (now) {
   case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
-  case WEIGH_ONE: return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) ? sample_next(f) : SEEK;
+  case WEIGH_ONE:
+    return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
   case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
   case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;
   case WEIGH_FIRST:
-    if (v->wide && !atvi_infer_vi_permits(&f->w) && wants_exact(f)) return sample_next(f);
+    if ((v->uncovered > 0 || (v->wide && !atvi_infer_vi_permits(&f->w))) && wants_exact(f))
+      return sample_next(f);
     if (wants_spot(f)) return SPOT;
     if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
     if (v->converged && !exact_only) return WEIGH_ALL;
     break;
   case TUNE: return WEIGH_FIRST;
-  case IMPROVE: return COVER; /* more training may have given up a mode */
+  case IMPROVE:
+    return v->opts.seek_modes && !over ? SEEK : COVER; /* more training may have given up a mode */
   case WEIGH_ALL:
     if (wants_spot(f)) return SPOT;
     break;

@@ -67,8 +67,9 @@ static void plain_frame(takeover *t) {
   atvi_idx d = t->v->d;
   memset(m->shift, 0, (size_t)d * sizeof *m->shift);
   memset(m->chol, 0, (size_t)(d * d) * sizeof *m->chol);
-  for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = 1;
+  for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = t->where.sd[i] = 1;
   m->log_det = 0;
+  atvi_infer_exact_heavy(d, &t->where);
 }
 
 /* Draws of the prior, as nuts begins with by itself. */
@@ -172,7 +173,8 @@ static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
 
 static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
   made->log_evidence = made->log_evidence_se = NAN;
-  if (atvi_infer_vi_hopeless(t->w)) { /* its draws are nowhere near, and their densities may be anything */
+  /* Draws that are nowhere near may have any density, and a bridge takes weights that count one image. */
+  if (atvi_infer_vi_hopeless(t->w) || t->w->images) {
     made->elbo = NAN;
     return ATVI_OK;
   }

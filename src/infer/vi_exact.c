@@ -247,6 +247,12 @@ enum {
 /* Standard deviation of a coordinate in which all points are the same: it still has a line. */
 #define LEAST 1e-10
 
+void atvi_infer_exact_heavy(atvi_idx d, atvi_exact_moves *s) {
+  double half = 0.5 * ATVI_EXACT_DEGREES, n_half = 0.5 * (double)d;
+  s->log_heavy = atvi_math_lgamma(half + n_half) - atvi_math_lgamma(half) -
+                 n_half * log(2 * half * acos(-1)) - s->spread.log_det;
+}
+
 bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s) {
   atvi_member *m = &s->spread;
   *m = (atvi_member){.whole = true};
@@ -267,9 +273,7 @@ bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x,
     for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = s->sd[i];
   }
   for (atvi_idx i = 0; i < d; i++) m->log_det += log(m->chol[i * d + i]);
-  double half = 0.5 * ATVI_EXACT_DEGREES, n_half = 0.5 * (double)d;
-  s->log_heavy = atvi_math_lgamma(half + n_half) - atvi_math_lgamma(half) -
-                 n_half * log(2 * half * acos(-1)) - m->log_det;
+  atvi_infer_exact_heavy(d, s);
   return true;
 }
 

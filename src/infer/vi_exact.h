@@ -73,6 +73,8 @@ static inline void atvi_infer_exact_take_lane(atvi_idx rows, int lane, const dou
 }
 /* Arrays of a group, from the pool; false: out of memory. */
 bool atvi_infer_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g);
+/* log_heavy, of a spread that has changed. */
+void atvi_infer_exact_heavy(atvi_idx d, atvi_exact_moves *s);
 /* sd, spread and log_heavy from n >= 1 points x[d][n], which it spoils; no correlations where they have no
  * covariance. False: out of memory. */
 bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { PROBES = ATVI_VI_PROBES };
+enum { BRANCH_STARTS = 4 }; /* climbs of each alternative in the text of the density */
 #define LOG_2PI 1.8378770664093453
 
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
@@ -62,7 +63,9 @@ static double lacking(atvi_vi *v, atvi_peak *p) {
   for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
   double all = atvi_math_softmax(PROBES, w, w);
   if (!(all > -HUGE_VAL)) return 0;
-  p->log_evidence = fmax(p->log_evidence, all - log(PROBES));
+  p->probed = true;
+  p->log_probe = all - log(PROBES);
+  p->log_evidence = fmax(p->log_evidence, p->log_probe);
   if (p->log_evidence < least) return 0;
   atvi_infer_vi_log_mass(v, v->n_part, &c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)
@@ -269,6 +272,35 @@ atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
   return *found ? atvi_infer_vi_bend(v, m) : ATVI_OK;
 }
 
+/* Maxima of the alternatives in the text of the density, each climbed alone: *n points x[d][*n] to climb from. */
+static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
+  atvi_idx d = v->d, n_branch = v->space->target->n_branch, got = 0;
+  *n = 0;
+  if (n_branch == 0) return ATVI_OK;
+  double *start = atvi_pool_take(v->pool, (size_t)(d * BRANCH_STARTS), sizeof *start);
+  double *top = atvi_pool_take(v->pool, (size_t)(d * n_branch), sizeof *top);
+  atvi_modes_opts opts = atvi_infer_modes_defaults();
+  atvi_status status = start && top ? ATVI_OK : ATVI_ENOMEM;
+  opts.most = 1;
+  opts.late = is_late;
+  opts.user = v;
+  for (atvi_idx k = 0; k < n_branch && status == ATVI_OK; k++) {
+    atvi_modes m;
+    atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, BRANCH_STARTS,
+                           start);
+    atvi_model_evaluator_set_branch(v->ev, k);
+    status = atvi_infer_modes_find(v->space, &opts, v->pool, BRANCH_STARTS, start, &m);
+    atvi_model_evaluator_set_branch(v->ev, -1);
+    for (atvi_idx i = 0; i < d && m.n > 0; i++) top[i * n_branch + got] = m.mode[0].x[i];
+    got += m.n > 0;
+  }
+  for (atvi_idx i = 0; i < d && got < n_branch; i++)
+    memmove(top + i * got, top + i * n_branch, (size_t)got * sizeof *top);
+  *n = got;
+  *x = top;
+  return status;
+}
+
 /* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
@@ -278,14 +310,18 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   if (!v->wide)
     ATVI_TRY(
         atvi_infer_vi_missing(v, &v->missing, &v->log_missing)); /* points do not move in many dimensions */
-  atvi_idx n = known + (v->missing.n > 0 ? half : 0);
+  atvi_idx n_top = 0;
+  double *top = NULL;
+  if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
+  atvi_idx n_known = known + n_top, n = n_known + (v->missing.n > 0 ? half : 0);
   double *start = atvi_pool_take(v->pool, (size_t)(d * (n + known)), sizeof *start), *first = start + d * n;
   if (!start) return ATVI_ENOMEM;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, known, first);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = 0; k < n; k++) {
-      atvi_idx j = (k - known) * v->missing.n / half;
-      start[i * n + k] = k >= known       ? v->missing.x[i * v->missing.cap + j]
+      atvi_idx j = (k - n_known) * v->missing.n / half;
+      start[i * n + k] = k >= n_known     ? v->missing.x[i * v->missing.cap + j]
+                         : k >= known     ? top[i * n_top + k - known]
                          : v->modes.n > 0 ? v->modes.mode[k].x[i]
                                           : first[i * known + k];
     }

@@ -51,6 +51,8 @@ typedef struct {
   double log_missing;
   /* Components when it looked. */
   atvi_idx looked;
+  /* Share of the posterior that was missing, got components, and was missing at the next look as well; 0: none. */
+  double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
   /* Steps of Adam and temperatures so far. */
@@ -84,6 +86,8 @@ typedef struct {
   double top;
   /* These are all draws that are wanted. */
   bool all;
+  /* log_w counts all images of a draw: it is not log pi - log q. */
+  bool images;
   /* Owns these arrays. */
   atvi_pool *pool;
   /* [c.cap] number of the scrambling that each draw came from, which says its component and block. */

@@ -31,7 +31,10 @@ enum { BLOCKS = ATVI_VI_BLOCKS };
   7.0 /* nats by which Laplace's method may be too high for one maximum: a factor of a thousand */
 #define ABOVE                                                                                                \
   3.0 /* nats by which a maximum is above all draws, beyond what is due to the dimension: none is near it */
-#define WELL_BEHAVED 0.1 /* of the draws is their effective size, at least, where the approximation fits */
+#define IMAGES_LOST 0.003  /* of the posterior in outer images, by which the draws may be off by chance */
+#define IMAGE_NATS 7.0     /* below the other, an image does not matter: a thousandth */
+enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
+#define WELL_BEHAVED 0.1   /* of the draws is their effective size, at least, where the approximation fits */
 
 /* ---- the store ---- */
 
@@ -250,7 +253,142 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   }
 }
 
-static void weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
+/* ---- images ----
+ *
+ * Where coordinates are folded the posterior at theta is shared among images of theta, each in its own place, and q may have some of them and not
+ * others: a ridge that runs into a corner of the box has a cross of four branches there, and q follows one line through it. Images have the
+ * same parameters, so that it is enough if q has any of them: the weight of a draw may be the sum of pi over all its images
+ * divided by the sum of q over them. Both sums are the same for every image, and the mean is still int pi. That takes densities of q at
+ * images, but no model run, and is done where draws are not spread over the images as pi is. */
+
+/* The image beyond the nearest end. */
+static double mirrored(const atvi_map *m, double xi) {
+  if (isfinite(m->lower) && isfinite(m->upper)) return copysign(4, xi) - xi;
+  return 2 * ((isfinite(m->lower) ? m->lower : m->upper) - m->loc) / m->scale - xi;
+}
+
+/* log of pi at the image over pi at xi. */
+static double log_mirrored(const atvi_map *m, double xi) {
+  double theta, here = 0, there = 0, image = mirrored(m, xi);
+  atvi_transform_map_fwd(m, 1, &xi, &theta, &here);
+  atvi_transform_map_fwd(m, 1, &image, &theta, &there);
+  return there - here;
+}
+
+/* Shares of outer images, of one coordinate or of two at once: what the draws have, less what pi has. */
+typedef struct {
+  /* [folded][draws] pi in the outer image, of both; whether the draw is there */
+  float *due;
+  bool *outer;
+} image_shares;
+
+/* Whether they are off by more than chance. */
+static bool images_are_lost(const atvi_vi_weights *w, atvi_idx n, const image_shares *s) {
+  for (atvi_idx a = 0; a < n; a++)
+    for (atvi_idx b = 0; b <= a; b++) {
+      const float *da = s->due + a * w->c.n, *db = s->due + b * w->c.n;
+      const bool *oa = s->outer + a * w->c.n, *ob = s->outer + b * w->c.n;
+      double off = 0, var = 0;
+      for (atvi_idx j = 0; j < w->c.n; j++) {
+        double due = a == b ? da[j] : da[j] * db[j], by = w->w[j] * ((oa[j] && ob[j]) - due);
+        off += by;
+        var += by * by;
+      }
+      if (fabs(off) > IMAGES_LOST + SURE * sqrt(var)) return true;
+    }
+  return false;
+}
+
+/* The coordinates in which draw j has an image that matters: at[IMAGE_COORDS]; returns how many. It is the same for all of its images. */
+static int imaged(const atvi_vi *v, const atvi_cloud *c, atvi_idx j, atvi_idx n, const atvi_idx *folded,
+                  atvi_idx *at) {
+  int m = 0;
+  for (atvi_idx k = 0; k < n && m < IMAGE_COORDS; k++)
+    if (fabs(log_mirrored(&v->space->map[folded[k]], c->x[folded[k] * c->cap + j])) < IMAGE_NATS)
+      at[m++] = folded[k];
+  return m;
+}
+
+/* log_w from sums over images. */
+static atvi_status sum_images(atvi_vi *v, atvi_vi_weights *w, atvi_idx n_folded, const atvi_idx *folded) {
+  atvi_idx d = v->d, n = w->c.n, *of;
+  atvi_pool *pool;
+  ATVI_TRY(atvi_pool_new(v->ctx, &pool));
+  atvi_cloud c = {.x = atvi_pool_take(pool, (size_t)(d * n), sizeof(double))};
+  double *pi = atvi_pool_take(pool, (size_t)n, sizeof *pi), *q = atvi_pool_take(pool, (size_t)n, sizeof *q);
+  double *more = atvi_pool_take(pool, (size_t)n, sizeof *more),
+         *by = atvi_pool_take(pool, (size_t)n, sizeof *by);
+  of = atvi_pool_take(pool, (size_t)n, sizeof *of);
+  if (atvi_pool_failed(pool)) {
+    atvi_pool_free(pool);
+    return ATVI_ENOMEM;
+  }
+  memcpy(q, w->c.log_q, (size_t)n * sizeof *q); /* pi is relative to that of the draw */
+  for (unsigned mask = 1; mask < 1u << IMAGE_COORDS; mask++) {
+    atvi_idx m = 0;
+    for (atvi_idx j = 0; j < n; j++) {
+      atvi_idx at[IMAGE_COORDS];
+      if (mask >> imaged(v, &w->c, j, n_folded, folded, at) == 0) of[m++] = j;
+    }
+    c.n = c.cap = m;
+    for (atvi_idx k = 0; k < m; k++) {
+      atvi_idx at[IMAGE_COORDS];
+      int have = imaged(v, &w->c, of[k], n_folded, folded, at);
+      for (atvi_idx i = 0; i < d; i++) c.x[i * m + k] = w->c.x[i * w->c.cap + of[k]];
+      by[k] = 0;
+      for (int b = 0; b < have; b++) {
+        double *x = &c.x[at[b] * m + k];
+        if (!(mask >> b & 1)) continue;
+        by[k] += log_mirrored(&v->space->map[at[b]], *x);
+        *x = mirrored(&v->space->map[at[b]], *x);
+      }
+    }
+    if (m == 0) continue;
+    atvi_infer_vi_log_q(v, &c, m, w->part_q, more);
+    for (atvi_idx k = 0; k < m; k++) {
+      pi[of[k]] = atvi_math_log_add(pi[of[k]], by[k]);
+      q[of[k]] = atvi_math_log_add(q[of[k]], more[k]);
+    }
+  }
+  for (atvi_idx j = 0; j < n; j++) w->log_w[j] += pi[j] - (q[j] - w->c.log_q[j]);
+  atvi_pool_free(pool);
+  return ATVI_OK;
+}
+
+/* w->images: the draws are not spread over the images as pi is. */
+static atvi_status compare_images(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n, const atvi_idx *folded) {
+  atvi_pool *pool;
+  ATVI_TRY(atvi_pool_new(v->ctx, &pool));
+  image_shares s = {.due = atvi_pool_take(pool, (size_t)(n * w->c.n), sizeof *s.due),
+                    .outer = atvi_pool_take(pool, (size_t)(n * w->c.n), sizeof *s.outer)};
+  bool room = !atvi_pool_failed(pool);
+  for (atvi_idx k = 0; k < n && room; k++)
+    for (atvi_idx j = 0; j < w->c.n; j++) {
+      double r = log_mirrored(&v->space->map[folded[k]], w->c.x[folded[k] * w->c.cap + j]);
+      s.due[k * w->c.n + j] = (float)(1 / (1 + exp(fabs(r))));
+      s.outer[k * w->c.n + j] = r > 0;
+    }
+  w->images = room && images_are_lost(w, n, &s);
+  atvi_pool_free(pool);
+  return room ? ATVI_OK : ATVI_ENOMEM;
+}
+
+/* Weights that count all images, where those that count one are wrong. */
+static atvi_status weigh_images(atvi_vi *v, atvi_vi_weights *w) {
+  atvi_idx *folded = atvi_pool_take(v->pool, (size_t)v->d, sizeof *folded), n = 0;
+  if (!folded) return ATVI_ENOMEM;
+  w->images = false;
+  for (atvi_idx i = 0; i < v->d; i++)
+    if (v->space->map[i].kind == ATVI_MAP_SURJECTION) folded[n++] = i;
+  /* q follows images of a single coordinate by itself; pairs of very many are too many. */
+  if (n > 1 && !v->wide) ATVI_TRY(compare_images(v, w, n, folded));
+  if (!w->images) return ATVI_OK;
+  ATVI_TRY(sum_images(v, w, n, folded));
+  w->psis = atvi_math_psis(w->c.n, w->log_w, w->w, w->work);
+  return ATVI_OK;
+}
+
+static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   const atvi_cloud *c = &w->c;
   double sum = 0, n = 0, tried = 0;
   mix(v, w);
@@ -267,6 +405,7 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   /* That of q given success. Components that are not trained lower it: the one before is then the better bound. */
   w->elbo = fmax(elbo_before, sum / n + log(n / tried));
   w->psis = atvi_math_psis(c->n, w->log_w, w->w, w->work);
+  ATVI_TRY(weigh_images(v, w));
   double top = -HUGE_VAL;
   for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, w->log_w[j]);
   w->top = exp(top - w->psis.log_mean) / (double)c->n;
@@ -275,6 +414,7 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   w->se = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
           atvi_math_psis_inflation(w->psis.khat);
   tell_weights(v, w);
+  return ATVI_OK;
 }
 
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
@@ -321,8 +461,7 @@ atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   w->all = all;
   if (lacking == 0 && valid == before) return ATVI_OK;
   drop_stale(v, w);
-  weigh(v, w, before > 0 ? w->elbo : -HUGE_VAL);
-  return ATVI_OK;
+  return weigh(v, w, before > 0 ? w->elbo : -HUGE_VAL);
 }
 
 /* ---- delivery ---- */
@@ -404,6 +543,11 @@ void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *m
   for (atvi_idx j = 0; j < w->c.n; j++) made->lost += isnan(w->c.log_lik[j]) / (double)w->c.n;
 }
 
+/* Laplace's method makes anything of a point where the density is infinite; draws around it do not. */
+static double worth(const atvi_peak *p) {
+  return p->probed ? fmin(p->log_evidence, p->log_probe) : p->log_evidence;
+}
+
 atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w, atvi_draws *d) {
   const atvi_made *m = d->made;
   double z = m->log_evidence, se = m->log_evidence_se, peak = -HUGE_VAL, highest = -HUGE_VAL;
@@ -413,13 +557,19 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   for (atvi_idx j = 0; j < w->c.n; j++) highest = fmax(highest, w->c.log_pi[j]);
   for (atvi_idx k = 0; k < v->modes.n; k++)
     if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ABOVE)
-      peak = fmax(peak, v->modes.mode[k].log_evidence);
+      peak = fmax(peak, worth(&v->modes.mode[k]));
   if (v->looked == v->n_part && v->log_missing > z + log(MISSING))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
                           "The log evidence is %.2f, but points annealed from the prior find %.0f %% as much "
                           "where the draws are not: part of the "
                           "posterior may be missed.",
                           z, fmin(999, 100 * exp(v->log_missing - z)));
+  if (!(m->exact > 0) && v->uncovered > 0)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
+        "nothing, and the approximation could not be mended there.",
+        fmin(999, 100 * v->uncovered));
   if (m->elbo > z + SURE * se + ROUNDED)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,

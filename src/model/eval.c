@@ -224,7 +224,8 @@ static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_ou
 
 static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
   if (!m->has_extra) return;
-  atvi_graph_prog_run(&m->extra, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_x});
+  const atvi_prog *p = w->branch > 0 ? &m->branch[w->branch - 1] : &m->extra;
+  atvi_graph_prog_run(p, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_x});
   for (int l = 0; l < L; l++) ll[l] += w->value[l];
 }
 
@@ -361,6 +362,13 @@ static void eval(const void *self, void *work, const atvi_batch *b) {
   run_batch(self, work, atvi_model_solve, b);
 }
 
+static void eval_branch(const void *self, void *work, atvi_idx k, const atvi_batch *b) {
+  atvi_model_work *w = work;
+  w->branch = k + 1;
+  eval(self, work, b);
+  w->branch = 0;
+}
+
 static void eval_exact(const void *self, void *work, const atvi_batch *b) {
   atvi_batch plain = *b;
   plain.grad_lik = NULL;
@@ -397,4 +405,5 @@ const atvi_target_ops atvi_model_ops = {
     .latent = atvi_model_latent,
     .eval_frozen = eval_frozen,
     .eval_exact = eval_exact,
+    .eval_branch = eval_branch,
 };

@@ -41,6 +41,8 @@ struct atvi_evaluator {
   double *unit_room;
   /* NULL: none */
   atvi_memo *memo;
+  /* Alternative of the density that is evaluated; -1: the density itself. */
+  atvi_idx branch;
   /* runs and failures when failures were looked at last, and the runs at which they are looked at next */
   int64_t looked, looked_failed, look_at;
 };
@@ -114,6 +116,7 @@ atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target, a
   ev->ctx = ctx;
   ev->target = target;
   ev->look_at = FIRST_LOOK;
+  ev->branch = -1;
   for (int i = 0; i < n && ops->work_new; i++) {
     atvi_status st = ops->work_new(target->self, ctx, &ev->seats[i]->work);
     if (st != ATVI_OK) {
@@ -221,12 +224,18 @@ static atvi_memo_key key_of(const atvi_evaluator *ev, const atvi_batch *b) {
 typedef void eval_fn(atvi_evaluator *ev, seat *s, const atvi_batch *b);
 
 static void eval_group(atvi_evaluator *ev, seat *s, const atvi_batch *b) {
-  ev->target->ops->eval(ev->target->self, s->work, b);
+  const atvi_target *t = ev->target;
+  if (ev->branch >= 0)
+    t->ops->eval_branch(t->self, s->work, ev->branch, b);
+  else
+    t->ops->eval(t->self, s->work, b);
 }
+
+void atvi_model_evaluator_set_branch(atvi_evaluator *ev, atvi_idx k) { ev->branch = k; }
 
 /* Evaluates at most a group of points, or finds them in the memo. The outcome is asked for. */
 static void eval_or_find(atvi_evaluator *ev, seat *s, const atvi_batch *b, eval_fn *eval) {
-  if (!atvi_io_memo_wants(ev->memo)) {
+  if (ev->branch >= 0 || !atvi_io_memo_wants(ev->memo)) {
     eval(ev, s, b);
     return;
   }

@@ -19,6 +19,8 @@ const atvi_target *atvi_model_evaluator_target(const atvi_evaluator *ev);
  * none. Borrowed; inference finds it here. */
 void atvi_model_evaluator_set_memo(atvi_evaluator *ev, atvi_memo *memo);
 atvi_memo *atvi_model_evaluator_memo(const atvi_evaluator *ev);
+/* From now on one alternative of the density alone is evaluated (eval_branch of the target); -1: the density itself. */
+void atvi_model_evaluator_set_branch(atvi_evaluator *ev, atvi_idx k);
 /* The counters, as part of the state of a stretch. */
 void atvi_model_evaluator_state(atvi_evaluator *ev, atvi_state *s);
 

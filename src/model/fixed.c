@@ -354,6 +354,7 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
   f->target.prior = base->prior ? f->prior : NULL;
   f->target.n_unit = 0;
   f->target.unit = NULL;
+  f->target.n_branch = 0;
   *out = &f->target;
   return ATVI_OK;
 }

@@ -174,6 +174,9 @@ struct atvi_model {
   atvi_node *place_node;        /* [n_place][2] location and scale */
   atvi_prog placed, placed_vjp; /* PARAM -> place_node, and its adjoint; only if n_place > 0 */
   bool has_extra;
+  atvi_idx n_branch;      /* alternatives of log_extra (branches.c) */
+  atvi_node *branch_node; /* [n_branch] */
+  atvi_prog *branch;      /* [n_branch] as extra, with one alternative alone */
   atvi_idx n_rows;
   atvi_rows *rows; /* [n_rows] */
   bool has_prev;
@@ -256,6 +259,7 @@ ATVI_CHECKED atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_o
 void atvi_model_release(atvi_model *m);
 /* build steps, in calling order */
 ATVI_CHECKED atvi_status atvi_model_jumps(atvi_model *m);    /* comparisons with the time */
+ATVI_CHECKED atvi_status atvi_model_branches(atvi_model *m); /* alternatives of log_extra */
 ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that never change */
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
@@ -300,6 +304,7 @@ typedef struct {
   double *yout, *ybar;                      /* [n_output][n][L] */
   double *el;                               /* [max(max_el, args, ...)][L] */
   double *scratch;
+  atvi_idx branch;               /* that is evaluated instead of extra, counted from 1; 0: none */
   double *time;                  /* [1] */
   atvi_ode_work *exact;          /* for m->exact */
   atvi_ode_work *steady;         /* for m->steady; NULL if the start is not steady */

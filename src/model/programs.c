@@ -513,7 +513,8 @@ static bool report(builder *b, atvi_idx k) {
 static atvi_status cold(builder *b) {
   atvi_model *m = b->m;
   const atvi_lang *lang = b->lang;
-  b->spec = take(b, 4 + m->n_level + lang->n_data + 2 * m->n_rows, sizeof *b->spec);
+  if (m->has_extra) ATVI_TRY(atvi_model_branches(m));
+  b->spec = take(b, 4 + m->n_level + lang->n_data + 2 * m->n_rows + m->n_branch, sizeof *b->spec);
   b->n_spec = 0;
   m->report = take(b, lang->n_data, sizeof *m->report);
   m->report_args = take(b, lang->n_data, sizeof *m->report_args);
@@ -527,6 +528,8 @@ static atvi_status cold(builder *b) {
     out(cold_begin(b, "known", k, n_col), rows->n_known, rows->known_node, false);
     out(cold_begin(b, "each", k, n_col), rows->n_el, rows->whole, false);
   }
+  const atvi_idx first_branch = b->n_spec;
+  for (atvi_idx k = 0; ok && k < m->n_branch; k++) ok = scalar_with_gradient(b, "branch", &m->branch_node[k]);
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   atvi_module_info info;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false},
@@ -536,6 +539,7 @@ static atvi_status cold(builder *b) {
   m->track = atvi_graph_module_get(m->cold, i++);
   for (atvi_idx k = 0; k < m->n_level; k++) m->prior_args[k] = atvi_graph_module_get(m->cold, i++);
   for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_graph_module_get(m->cold, i++);
+  for (atvi_idx k = 0; k < m->n_branch; k++) m->branch[k] = atvi_graph_module_get(m->cold, first_branch + k);
   return ATVI_OK;
 }
 
@@ -602,5 +606,6 @@ atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
     most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),
         most(&m->scratch, m->rows[k].each);
   for (atvi_idx k = 0; k < m->lang->n_data; k++) most(&m->scratch, m->report[k]);
+  for (atvi_idx k = 0; k < m->n_branch; k++) most(&m->scratch, m->branch[k]);
   return ATVI_OK;
 }

@@ -232,6 +232,13 @@ static void set_lines(atvi_exact_moves *m) {
   CHECK_REL(m->spread.chol[2], 0.6 * 1.2, 0.3);
   /* t with two degrees of freedom in two dimensions has density 1 / (2 pi |chol|) at its centre */
   CHECK_ABS(m->log_heavy, -log(2 * PI) - m->spread.log_det, 1e-12);
+  /* and follows a spread that is changed, as that of chains which start from the prior is */
+  double was = m->spread.log_det;
+  m->spread.log_det = 1.37;
+  atvi_infer_exact_heavy(2, m);
+  CHECK_ABS(m->log_heavy, -log(2 * PI) - 1.37, 1e-12);
+  m->spread.log_det = was;
+  atvi_infer_exact_heavy(2, m);
   m->lines = 2;
 }
 

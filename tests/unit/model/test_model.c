@@ -78,6 +78,53 @@ static void wide_priors_can_be_evaluated(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Each alternative that the text of a density names is a density too: value and gradient. */
+static void alternatives_of_a_density(void) {
+  static const struct {
+    const char *logp;
+    int n;
+  } row[] = {{"max(a, b) + log1p(exp(-abs(a - b)))", 2},
+             {"log_sum_exp(a, b, c)", 3},
+             {"(if x > 0.2 then a else b) + log_sum_exp(b, c)", 4},
+             {"if y > 9 then -inf else c + max(y, 0)", 0},
+             {"a + b", 0},
+             {"sum(i in 1..20: max(a*i, b))", 0}};
+  const double x = 0.71, y = -1.36;
+  const double a = -0.5 * (x * x + y * y), b = 3.7 - 50 * (x - 3.1) * (x - 3.1), c = -2 * fabs(y - 0.4);
+  for (int k = 0; k < 6; k++) {
+    atvi_ctx *ctx = test_ctx();
+    char text[500];
+    snprintf(text, sizeof text,
+             "param x ~ normal(0.3, 2.1)\nparam y ~ normal(0, 3)\nlet a = -0.5*(x^2 + y^2)\n"
+             "let b = 3.7 - 50*(x - 3.1)^2\nlet c = -2*abs(y - 0.4)\nlogp %s\n",
+             row[k].logp);
+    atvi_model *m = test_load(ctx, test_file("either.atvi", text), true);
+    const atvi_target *t = atvi_model_target(m);
+    CHECK_INT(t->n_branch, row[k].n);
+    void *work;
+    CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+    bool seen[3] = {false};
+    for (atvi_idx i = 0; i < t->n_branch; i++) {
+      double theta[2] = {x, y}, lp, ll, gp[2], gl[2];
+      atvi_outcome outcome;
+      t->ops->eval_branch(t->self, work, i, &(atvi_batch){1, theta, &lp, &ll, gp, gl, &outcome});
+      CHECK_INT(outcome, ATVI_RUN_OK);
+      if (k > 1) continue;
+      seen[0] = seen[0] || (fabs(ll - a) < 1e-12 && fabs(gl[0] + x) < 1e-12 && fabs(gl[1] + y) < 1e-12);
+      seen[1] =
+          seen[1] || (fabs(ll - b) < 1e-9 && fabs(gl[0] + 100 * (x - 3.1)) < 1e-9 && fabs(gl[1]) < 1e-12);
+      seen[2] = seen[2] || (fabs(ll - c) < 1e-12 && gl[0] == 0 && fabs(gl[1] - 2) < 1e-12);
+    }
+    for (int i = 0; i < row[k].n && k < 2; i++) CHECK_MSG(seen[i], "%s: %d", row[k].logp, i);
+    test_value v = test_eval(ctx, t, (double[]){x, y}); /* the density itself is as before */
+    if (k < 2) CHECK_ABS(v.ll, k == 0 ? a : log(exp(a) + exp(c)), 1e-12);
+    t->ops->work_free(work);
+    atvi_model_free(m);
+    atvi_ctx_free(ctx);
+  }
+  CHECK_INT(test_live, 0);
+}
+
 static void points_outside_are_not_run(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("line.csv", "x,y\n0.3,1.21\n1.7,2.05\n2.2,NA\n3.9,5.5\n");
@@ -796,18 +843,19 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"dying", states_that_die_out_have_a_likelihood}, {"moving", jumps_at_parameters},
-      {"comparisons", comparisons_with_the_time_are_landed_on}, {"solver", the_solver_is_chosen},
-      {"tolerance", tolerances_ask_the_same_of_both_solvers}, {"wide", wide_priors_can_be_evaluated},
-      {"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
-      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
-      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
-      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
-      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
-      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
-      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
-      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
-      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
+TESTS({"alternatives", alternatives_of_a_density}, {"dying", states_that_die_out_have_a_likelihood},
+      {"moving", jumps_at_parameters}, {"comparisons", comparisons_with_the_time_are_landed_on},
+      {"solver", the_solver_is_chosen}, {"tolerance", tolerances_ask_the_same_of_both_solvers},
+      {"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
+      {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
+      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
+      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
+      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
+      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
+      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
+      {"options", options_of_the_library}, {"times", other_times_need_no_data},
+      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
+      {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"memory", memory_may_run_out_anywhere})
