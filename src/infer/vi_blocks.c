@@ -371,6 +371,8 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
 atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w) {
   blocks s = {.v = v};
   if (v->space->blocks.n == 0) return ATVI_OK;
+  for (atvi_idx i = 0; i < v->d; i++) /* which has images of every point */
+    if (v->space->map[i].kind == ATVI_MAP_SURJECTION) return ATVI_OK;
   ATVI_TRY(atvi_pool_new(v->ctx, &s.pool));
   atvi_status status = run(&s, w);
   atvi_pool_free(s.pool);
