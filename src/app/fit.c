@@ -271,7 +271,7 @@ static atvi_status run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *
   if (status == ATVI_OK) status = finish(ctx, pool, opts, l, &y, &report, result);
   atvi_app_report_end(&report);
   atvi_model_evaluator_set_memo(l->ev, NULL);
-  atvi_io_memo_close(memo, true);
+  atvi_io_memo_close(memo, status != ATVI_OK || !opts->keeps_checkpoint);
   if (status != ATVI_OK) rmdir(result->dir); /* removed only if empty: it contains nothing of the user's */
   atvi_app_delivery_free(&y);
   return status;
