@@ -11,8 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EVALUATIONS_MOST ((size_t)64 << 20) /* bytes of evaluations; more are not kept, and are repeated */
-enum { LOG_FIRST = 1 << 16 };               /* bytes of the log at first */
+#define EVALUATIONS_MOST ((size_t)512 << 20) /* bytes of evaluations; more are not kept, and are repeated */
+/* Bytes per second that are written on average, at most: a large file is written less often, so that the fit does not spend
+ * its time on it. Any disk takes 5 MB/s; a file of 150 MB is the first to be written less often than every 30 s. */
+static const double RATE_MOST = 5e6;
+#define SMALL ((size_t)16 << 20) /* bytes of a file that is written as often as asked */
+enum { LOG_FIRST = 1 << 16 };    /* bytes of the log at first */
 
 static const char MAGIC[16] = "atvi checkpoint";
 
@@ -62,6 +66,8 @@ struct atvi_memo {
   atvi_pool *pool;
   const char *path, *about;
   double every_s, wrote_s, begun_s, before_s;
+  /* bytes of entries in the file that was written last */
+  size_t n_written;
   /* the file could not be written, which was reported; the request to stop was answered by writing it */
   bool failed, stopped;
   /* of the log, which all threads write */
@@ -277,11 +283,12 @@ static size_t put_entries(const atvi_memo *m, output *o) {
   return n;
 }
 
-static atvi_status write_file(const atvi_memo *m) {
+static atvi_status write_file(atvi_memo *m) {
   static const char zero[8];
   output o = {.hash = ATVI_HASH};
   head h = {.layout = LAYOUT, .n_about = strlen(m->about), .n_entries = put_entries(m, NULL)};
   memcpy(h.magic, MAGIC, sizeof MAGIC);
+  m->n_written = h.n_entries;
   h.seconds = m->before_s + atvi_clock_s() - m->begun_s;
   ATVI_TRY(atvi_io_file_new(m->ctx, m->path, &o.file));
   put(&o, &h, sizeof h);
@@ -308,7 +315,8 @@ static bool due(atvi_memo *m) {
   if (m->failed) return false;
   bool stop = !m->stopped && atvi_stop_asked(m->ctx);
   m->stopped = m->stopped || stop;
-  return stop || atvi_clock_s() - m->wrote_s > m->every_s;
+  double rest_s = m->n_written > SMALL ? (double)m->n_written / RATE_MOST : 0;
+  return stop || atvi_clock_s() - m->wrote_s > (rest_s > m->every_s ? rest_s : m->every_s);
 }
 
 atvi_status atvi_io_memo_start(atvi_memo *m, const char *about, bool fresh, bool now) {
