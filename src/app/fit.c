@@ -262,6 +262,7 @@ static atvi_status run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *
   ATVI_TRY(atvi_app_resume_begin(ctx, pool, opts, l, &result->dir, &memo));
   atvi_model_evaluator_set_memo(l->ev, memo);
   atvi_app_report_begin(ctx, pool, opts, l, result->dir, &report);
+  atvi_app_recorder_resume(&report.rec, memo);
   atvi_status status = infer(ctx, pool, opts, plan, l, &y);
   if (interrupted(ctx, status, &y)) {
     put_aside(l, &memo);

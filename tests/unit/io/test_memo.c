@@ -371,6 +371,27 @@ static void memory_failures_are_told(void) {
   end();
 }
 
+/* A state beside the computation is that of the last time the file was written. */
+static void what_is_attached_comes_back(void) {
+  begin();
+  counting c = {.from = 3, .n = 5, .sum = 2.385}, back = {0}, none = {0};
+  atvi_memo *m = open_at(1000);
+  CHECK(!atvi_io_memo_attach(m, counting_state, &c));
+  c.n = 7;
+  atvi_io_memo_close(m, false);
+  size_t size = file_size();
+  for (int k = 0; k < 2; k++) {
+    m = open_at(0);
+    CHECK(atvi_io_memo_attach(m, counting_state, &back));
+    CHECK(back.from == 3 && back.n == 7 + k && back.sum == 2.385);
+    back.n++;
+    atvi_io_memo_close(m, false);
+    CHECK_INT(file_size(), size);
+  }
+  CHECK(!atvi_io_memo_attach(NULL, counting_state, &none));
+  end();
+}
+
 /* All of many evaluations is found again; while they come, a file that has become large is not written at every turn. */
 static void a_large_file_is_written_less_often(void) {
   enum { BYTES = 1 << 20, N = 80 };
@@ -403,10 +424,10 @@ static void a_large_file_is_written_less_often(void) {
   end();
 }
 
-TESTS({"large", a_large_file_is_written_less_often}, {"entries", entries_are_found_again},
-      {"keys", keys_tell_bytes_apart}, {"none", nothing_is_kept_without_one},
-      {"stretches", stretches_go_on_from_their_mark}, {"lean", lean_stretches_keep_no_evaluations},
-      {"inside", one_inside_another_is_part_of_it}, {"fit", a_state_that_does_not_fit_is_not_taken},
-      {"due", it_is_written_when_due_and_on_a_stop}, {"damaged", damaged_files_are_refused},
-      {"unwritable", a_file_that_cannot_be_written_is_told_once}, {"threads", threads_put_at_once},
-      {"memory", memory_failures_are_told})
+TESTS({"attached", what_is_attached_comes_back}, {"large", a_large_file_is_written_less_often},
+      {"entries", entries_are_found_again}, {"keys", keys_tell_bytes_apart},
+      {"none", nothing_is_kept_without_one}, {"stretches", stretches_go_on_from_their_mark},
+      {"lean", lean_stretches_keep_no_evaluations}, {"inside", one_inside_another_is_part_of_it},
+      {"fit", a_state_that_does_not_fit_is_not_taken}, {"due", it_is_written_when_due_and_on_a_stop},
+      {"damaged", damaged_files_are_refused}, {"unwritable", a_file_that_cannot_be_written_is_told_once},
+      {"threads", threads_put_at_once}, {"memory", memory_failures_are_told})
