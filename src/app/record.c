@@ -95,20 +95,27 @@ static atvi_status settle(const atvi_record *rec, const json_t *settings) {
   return status;
 }
 
-/* A folder of this command, an empty one, or one where a run was killed before it wrote anything. Any other
- * contains something of the user's. */
-static atvi_status check_folder(const atvi_record *rec) {
+/* What is left of a run that was killed, or is beginning now, before it wrote anything: an empty record, its lock, half of the
+ * settings. */
+static bool is_beginning(const atvi_record *rec, const char *name) {
   struct stat st;
-  const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, rec->settings),
-             *file = strrchr(rec->path, '/') + 1;
+  const char *file = strrchr(rec->path, '/') + 1;
+  size_t n = strlen(file), k = strlen(rec->settings);
+  if (strcmp(name, file) == 0) return stat(rec->path, &st) == 0 && st.st_size == 0;
+  return (strncmp(name, file, n) == 0 && strncmp(name + n, ".lock", 5) == 0) ||
+         (name[0] == '.' && strncmp(name + 1, rec->settings, k) == 0 &&
+          strncmp(name + 1 + k, ".json.", 6) == 0);
+}
+
+/* A folder of this command, an empty one, or one where it has just begun. Any other contains something of the user's. */
+static atvi_status check_folder(const atvi_record *rec) {
+  const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, rec->settings);
   if (!own) return ATVI_ENOMEM;
   DIR *d = opendir(rec->dir);
   if (!d) return ATVI_OK; /* no folder, or one whose creation will report the error */
   atvi_idx foreign = 0;
-  for (const struct dirent *e; (e = readdir(d));) {
-    bool begun = strcmp(e->d_name, file) == 0 && stat(rec->path, &st) == 0 && st.st_size == 0;
-    foreign += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !begun;
-  }
+  for (const struct dirent *e; (e = readdir(d));)
+    foreign += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !is_beginning(rec, e->d_name);
   closedir(d);
   if (foreign == 0 || access(own, F_OK) == 0) return ATVI_OK;
   return ATVI_FAIL(rec->ctx, ATVI_EEXIST,
