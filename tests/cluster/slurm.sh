@@ -186,7 +186,7 @@ int main(int n, char **arg) {
 }
 C
   mpicc -o both both.c
-  model mpi "srun --mpi=pmix -n 2 $dir/both {k} {m}" 4
+  model mpi 'srun --mpi=pmix -n 2 {here}/both {k} {m}' 4
   timeout 300 "$ATVI" run mpi.atvi --slurm "-p short -n 2" --workers 2 --wait -q >mpi.txt 2>&1
   check "so may one that is an MPI program" done_in mpi 4
 else
