@@ -28,6 +28,8 @@ static const char *const after[] = {
     "See docs/compare.md.\n",
     "FILES",
     "DIR/METHOD/       what atvi fit and atvi predict write (methods)\n"
+    "DIR/methods.csv   which methods have ended, and how\n"
+    "DIR/methods.json  the settings (methods)\n"
     "DIR/compare.csv   all numbers, one on a line: method or fit, kind, name,\n"
     "                  statistic, value\n"
     "DIR/compare.json  the same\n"
@@ -35,7 +37,8 @@ static const char *const after[] = {
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the running method, as in atvi fit; those\n"
     "after it are not started. Results so far are compared and written, and the\n"
-    "exit status is 130. A second signal exits at once.\n",
+    "exit status is 130. A second signal exits at once. The same command with\n"
+    "--out DIR goes on, as it does after a kill.\n",
     "EXIT STATUS",
     "0     done; the table shows which methods failed\n"
     "1     failed, no method gave draws, or a file of the results could not be\n"
@@ -56,8 +59,14 @@ typedef struct {
   atvi_app_compare_opts compare;
   atvi_arg_list fix, data, where;
   atvi_idx threads;
+  atvi_share_args share;
   bool strict, quiet, json;
 } options;
+
+static int wrong(const char *what, const char *why) {
+  fprintf(stderr, "atvi compare: %s: %s\n'atvi compare --help' says more.\n", what, why);
+  return ATVI_EXIT_USAGE;
+}
 
 static int parse(options *o, int argc, char **argv) {
   atvi_app_fit_opts *fit = &o->compare.fit;
@@ -76,9 +85,11 @@ static int parse(options *o, int argc, char **argv) {
        "overlap and are marked."},
       {"seed", "N", ATVI_ARG_SEED, &fit->how.seed, "Seed of every method (default 1)."},
       {"out", "DIR", ATVI_ARG_TEXT, &fit->out,
-       "Folder for the results. Default: a new numbered folder here (cold-compare-001, ... for methods, "
-       "compare-001, ... for models)."},
-      {"force", NULL, ATVI_ARG_FLAG, &fit->force, "Write into DIR even if it exists."},
+       "Folder for the results. A comparison of methods that was begun there with the same settings is "
+       "continued. Default: a new numbered folder here (cold-compare-001, ... for methods, compare-001, ... "
+       "for models)."},
+      {"force", NULL, ATVI_ARG_FLAG, &fit->force,
+       "Write into DIR even if it exists, and fit what was fitted there again."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Total number of threads (default: one per core)."},
       ATVI_ROW_FIX(&o->fix),
       ATVI_ROW_DATA(&o->data),
@@ -89,15 +100,29 @@ static int parse(options *o, int argc, char **argv) {
       {"ess", "N", ATVI_ARG_NUMBER, &fit->how.ess, "Effective sample size for every method, as in atvi fit."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &fit->how.max_seconds,
        "Time limit for each method: 90s, 10m, 1.5h, 2d."},
+      ATVI_ROW_CHECKPOINT(&fit->checkpoint_s),
       {"no-report", NULL, ATVI_ARG_FLAG, &fit->no_report, "Do not write report.html and figures."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless every verdict is ok."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print compare.json instead of the table."},
+      ATVI_ROWS_SHARE(&o->share),
       ATVI_ROW_NO_COMPILE(&fit->model.interpret),
       {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet,
        "No progress; without --json print only the name of the folder."},
       {0},
   };
-  return atvi_args_parse_many(&atvi_cmd_compare, arg, argc, argv, &o->where);
+  int code = atvi_args_parse_many(&atvi_cmd_compare, arg, argc, argv, &o->where);
+  if (code >= 0) return code;
+  atvi_app_share *share = &o->compare.share;
+  if (!atvi_args_share(&atvi_cmd_compare, &o->share, argc, argv, share)) return ATVI_EXIT_USAGE;
+  if (share->worker && !o->threads) o->threads = atvi_app_share_cores();
+  if ((share->worker || share->status || share->slurm || share->submit) &&
+      (fit->force || o->compare.parallel || !fit->out))
+    return wrong(fit->force            ? "--force"
+                 : o->compare.parallel ? "--parallel"
+                                       : "--out is missing",
+                 fit->force || o->compare.parallel ? "not with workers"
+                                                   : "workers need to know the folder that they share");
+  return -1;
 }
 
 static bool is_folder(const char *path) {
@@ -105,15 +130,11 @@ static bool is_folder(const char *path) {
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int wrong(const char *what, const char *why) {
-  fprintf(stderr, "atvi compare: %s: %s\n'atvi compare --help' says more.\n", what, why);
-  return ATVI_EXIT_USAGE;
-}
-
 /* Finds out whether models are compared; -1, or the exit code of wrong usage. */
 static int choose(const options *o, int argc, char **argv, bool *models) {
-  static const char *const of_methods[] = {"methods", "reference", "parallel", "seed",
-                                           "fix",     "holdout",   "ess",      "max-time"};
+  static const char *const of_methods[] = {
+      "methods", "reference", "parallel", "seed",   "fix",  "holdout", "ess",   "max-time",
+      "worker",  "workers",   "slurm",    "submit", "wait", "status",  "until", "checkpoint"};
   const atvi_arg_list *where = &o->where;
   atvi_idx n = 0, other = 0;
   for (atvi_idx i = 0; i < where->n; i++) {
@@ -178,11 +199,17 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.compare.fit.model)) {
     atvi_app_compare_result result;
-    atvi_signals_catch(s.ctx);
+    if (o.compare.share.worker)
+      atvi_signals_worker(s.ctx);
+    else
+      atvi_signals_catch(s.ctx);
     atvi_status status =
         models ? compare_models(&s, &o, &result) : atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
-    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
-    if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to write into it, or choose another --out.\n");
+    code = status != ATVI_OK       ? atvi_call_fail(&s, status)
+           : result.workers.shared ? atvi_call_repeated(&s, &result.workers, o.json, o.quiet)
+                                   : report(&o, &result);
+    if (status == ATVI_EEXIST && models)
+      fprintf(stderr, "Use --force to write into it, or choose another --out.\n");
   }
   atvi_call_close(&s);
   return code;
@@ -193,11 +220,16 @@ const atvi_command atvi_cmd_compare = {
     .brief = "compare methods, or fits of several models",
     .usage = "MODEL [--methods LIST] [--reference METHOD] [--parallel]\n"
              "         [--seed N] [--out DIR] ...\n"
+             "MODEL ... --out DIR --slurm OPTIONS | --submit COMMAND\n"
+             "         [--workers N]\n"
+             "MODEL ... --out DIR --worker | --status\n"
              "FIT FIT ... [--out DIR] ...",
     .operand = "MODEL",
     .about = "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with "
              "each as 'atvi predict' would, and prints one table. A method that fails is listed as such, and "
              "the others continue.\n\n"
+             "The methods can also be shared by workers on many hosts (docs/cluster.md). To continue a "
+             "comparison that was stopped, give the same command again, with its --out.\n\n"
              "Distances are measured from the best available reference: a method that is exact in the limit "
              "and whose verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit "
              "--exact'.\n\n"

@@ -107,6 +107,8 @@ typedef struct {
   const char *resume;
   /* --checkpoint: most seconds between two checkpoints; 0: the default. */
   double checkpoint_s;
+  /* The checkpoint stays when the fit is complete: the caller removes it once all that follows is done. */
+  bool keeps_checkpoint;
 } atvi_app_fit_opts;
 
 typedef struct {
@@ -205,55 +207,7 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                                           atvi_app_predict_result *result);
 
-typedef struct {
-  /* As for each fit, except method and out; exact, ess: passed to the methods that take them. */
-  atvi_app_fit_opts fit;
-  /* "atvi,ram,..."; NULL: all of them. */
-  const char *methods;
-  /* Method from which distances are measured; NULL: the best available. */
-  const char *reference;
-  /* Side by side, each on its share of the threads. */
-  bool parallel;
-} atvi_app_compare_opts;
-
-typedef struct {
-  /* Folder of compare.csv, compare.json and of a folder for each method. */
-  const char *dir;
-  /* Table for the terminal. */
-  const char *text;
-  /* The text of compare.json. */
-  const char *json;
-  /* Methods that gave draws. */
-  atvi_idx n_fitted;
-  /* Every method gave draws, with verdict ok. */
-  bool all_ok;
-  /* Ended by the stop callback. */
-  bool stopped;
-} atvi_app_compare_result;
-
-/* atvi compare. A method that fails is reported in the result; statuses are about what all have in common:
- * the options, the model, the folder (EEXIST). */
-ATVI_CHECKED atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_compare_opts *opts,
-                                          atvi_app_compare_result *result);
-
-typedef struct {
-  atvi_idx n;
-  /* [n] folders of finished fits */
-  const char *const *where;
-  /* as in atvi fit; the default folder is compare-NNN here */
-  const char *out;
-  bool force, no_report;
-  /* for folders of older versions, whose models are run again; `where` is not used */
-  atvi_app_report_opts older;
-} atvi_app_models_opts;
-
-/* atvi compare of n >= 2 finished fits. Errors: EINVAL (fewer than two, one given twice, or not a finished
- * fit), EDATA (a file is damaged), EEXIST (the folder), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool,
-                                                 const atvi_app_models_opts *opts,
-                                                 atvi_app_compare_result *result);
-
-/* ---- work that several processes share: atvi run, study and sbc ---- */
+/* ---- work that several processes share: atvi run, study, sbc and compare ---- */
 
 typedef struct {
   /* Be one of them; report on them. */
@@ -279,6 +233,75 @@ bool atvi_app_share_until(const char *text, double *out);
 int atvi_app_share_cores(void);
 
 typedef struct {
+  const char *dir;
+  /* Table for the terminal; NULL if stopped before the first result. */
+  const char *text;
+  /* The text of study_summary.json or sbc_summary.json. */
+  const char *json;
+  bool stopped;
+  /* Fits. */
+  atvi_idx done, failed;
+  /* For sbc: the overall verdict; also false if there are too few replicates to tell. */
+  bool passed;
+  /* The text is about workers, and there are no results yet. */
+  bool shared;
+  /* As in atvi_app_run_result. */
+  bool unfinished, late;
+} atvi_app_repeat_result;
+
+typedef struct {
+  /* As for each fit, except method and out; exact, ess: passed to the methods that take them. */
+  atvi_app_fit_opts fit;
+  /* "atvi,ram,..."; NULL: all of them. */
+  const char *methods;
+  /* Method from which distances are measured; NULL: the best available. */
+  const char *reference;
+  /* Side by side, each on its share of the threads. */
+  bool parallel;
+  atvi_app_share share;
+} atvi_app_compare_opts;
+
+typedef struct {
+  /* Folder of compare.csv, compare.json and of a folder for each method. */
+  const char *dir;
+  /* Table for the terminal. */
+  const char *text;
+  /* The text of compare.json. */
+  const char *json;
+  /* Methods that gave draws. */
+  atvi_idx n_fitted;
+  /* Every method gave draws, with verdict ok. */
+  bool all_ok;
+  /* Ended by the stop callback. */
+  bool stopped;
+  /* If its `shared` is set: about workers, and there is nothing else. */
+  atvi_app_repeat_result workers;
+} atvi_app_compare_result;
+
+/* atvi compare. A method that fails is reported in the result; statuses are about what all have in common: the options, the
+ * model, the folder. A comparison that was begun in the folder is continued. EINVAL: its settings differ; EEXIST: another
+ * process is using it, or there is something else in it. */
+ATVI_CHECKED atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_compare_opts *opts,
+                                          atvi_app_compare_result *result);
+
+typedef struct {
+  atvi_idx n;
+  /* [n] folders of finished fits */
+  const char *const *where;
+  /* as in atvi fit; the default folder is compare-NNN here */
+  const char *out;
+  bool force, no_report;
+  /* for folders of older versions, whose models are run again; `where` is not used */
+  atvi_app_report_opts older;
+} atvi_app_models_opts;
+
+/* atvi compare of n >= 2 finished fits. Errors: EINVAL (fewer than two, one given twice, or not a finished
+ * fit), EDATA (a file is damaged), EEXIST (the folder), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool,
+                                                 const atvi_app_models_opts *opts,
+                                                 atvi_app_compare_result *result);
+
+typedef struct {
   atvi_app_model model;
   atvi_idx n_truth;
   /* --truth: name=value,... or a JSON file. */
@@ -297,23 +320,6 @@ typedef struct {
   double checkpoint_s;
   atvi_app_share share;
 } atvi_app_study_opts;
-
-typedef struct {
-  const char *dir;
-  /* Table for the terminal; NULL if stopped before the first result. */
-  const char *text;
-  /* The text of study_summary.json or sbc_summary.json. */
-  const char *json;
-  bool stopped;
-  /* Fits. */
-  atvi_idx done, failed;
-  /* For sbc: the overall verdict; also false if there are too few replicates to tell. */
-  bool passed;
-  /* The text is about workers, and there are no results yet. */
-  bool shared;
-  /* As in atvi_app_run_result. */
-  bool unfinished, late;
-} atvi_app_repeat_result;
 
 /* atvi study. A folder with records is continued. EINVAL: its settings differ; EEXIST: another process is
  * using it. */

@@ -3,12 +3,19 @@
  * folders are read and compared. So nothing here knows how a method works, and a method that fails does not
  * affect the others.
  *
- * Side by side, each method has a thread with its own context. Results do not depend on the number of
+ * The methods are a repeated run (app/replicate.h) of one replicate: methods.csv says which have ended and how, so that a
+ * comparison can be stopped anywhere and continued, or shared by workers.
+ *
+ * Each method has its own context; side by side, also a thread. Results do not depend on the number of
  * threads, so they are the same as one after another; only times differ. */
 #include "app/compare.h"
+#include "app/emulators.h"
+#include "app/replicate.h"
 #include "app/report.h"
+#include "app/resume.h"
 #include "infer/fit.h"
 #include "io/file.h"
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,31 +25,40 @@
 
 enum { MESSAGE = 1024 };
 static const double LOOK_EVERY_S = 0.1;
+static const char LINE[] = "seconds"; /* fields of atvi_headline in methods.csv */
+
+typedef struct work work;
 
 /* The work of one method. */
 typedef struct {
+  const work *w;
   const char *method;
   atvi_app_fit_opts fit;
-  atvi_ctx *ctx;
-  int threads; /* side by side: of this method */
+  int threads;
   pthread_t thread;
   atvi_status status, scored;
-  bool begun, stopped, started;
+  atvi_verdict verdict;
+  double seconds;
+  bool begun, stopped, started, noted;
+  atomic_bool ended;
   /* side by side: the file that could not be written */
   char lost[MESSAGE];
   char message[MESSAGE]; /* of what failed */
-  atomic_bool *stop;     /* side by side: asked to stop */
-  atomic_int *n_ended;
 } job;
 
-typedef struct {
+struct work {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const atvi_app_compare_opts *opts;
-  const char *model, *dir;
+  atvi_loaded *l;
+  const char *model;
+  atvi_record rec;
+  atvi_repeat all;
+  bool side_by_side;
+  atomic_bool stop; /* side by side: asked to stop */
   atvi_idx n;
   job *job; /* [n] */
-} work;
+};
 
 /* ---- before ---- */
 
@@ -67,7 +83,9 @@ static atvi_status read_methods(work *w) {
   w->job = atvi_pool_take(w->pool, (size_t)w->n, sizeof *w->job);
   if (!w->job) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < w->n; i++) {
-    w->job[i] = (job){.method = method[i]->name, .fit = w->opts->fit};
+    w->job[i].w = w;
+    w->job[i].method = method[i]->name;
+    w->job[i].fit = w->opts->fit;
     w->job[i].fit.how = how(&w->opts->fit.how, method[i]);
     ATVI_TRY(atvi_infer_fit_check(w->ctx, &w->job[i].fit.how, &plan));
     if (reference && strcmp(method[i]->name, reference) == 0) reference = NULL;
@@ -77,82 +95,143 @@ static atvi_status read_methods(work *w) {
                    list);
 }
 
-/* Faults of the model or its data are reported once, before anything starts. The compiled model is then in
- * the cache for all. */
-static atvi_status check_model(work *w) {
-  atvi_loaded l;
-  ATVI_TRY(atvi_app_load(w->ctx, &w->opts->fit.model,
-                         &(atvi_model_load_opts){.holdout = w->opts->fit.holdout}, &l));
-  w->model = atvi_pool_printf(w->pool, "%s", l.target->name);
-  atvi_app_unload(&l);
-  return w->model ? ATVI_OK : ATVI_ENOMEM;
-}
-
 /* Folders of methods that were compared earlier in this folder, but not now. */
 static void tell_left(const work *w) {
   const atvi_method *m;
   for (int k = 0; (m = atvi_infer_method_at(0, k)); k++) {
     bool now = false;
     for (atvi_idx i = 0; i < w->n; i++) now = now || strcmp(w->job[i].method, m->name) == 0;
-    const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->dir, m->name),
+    const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->rec.dir, m->name),
                *fit = folder ? atvi_pool_printf(w->pool, "%s/fit.json", folder) : NULL;
     if (!now && fit && access(fit, F_OK) == 0)
       atvi_log(w->ctx, ATVI_LOG_WARN, "%s is from an earlier comparison and not part of this one", folder);
   }
 }
 
-static atvi_status make_folders(work *w) {
+static atvi_status open_record(work *w) {
   const atvi_app_fit_opts *fit = &w->opts->fit;
-  const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model);
+  const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model), *header;
+  atvi_text t = {.pool = w->pool};
+  atvi_json settings = {.pool = w->pool};
   if (!base) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, fit->out, fit->force, base, &w->dir));
-  for (atvi_idx i = 0; i < w->n; i++) {
-    w->job[i].fit.out = atvi_pool_printf(w->pool, "%s/%s", w->dir, w->job[i].method);
-    if (!w->job[i].fit.out) return ATVI_ENOMEM;
-  }
+  atvi_app_repeat_header(&t, LINE);
+  atvi_io_text_add(&t, ",unscored,side_by_side");
+  ATVI_TRY(atvi_io_text_get(&t, &header));
+  w->rec = (atvi_record){.command = "compare",
+                         .header = header,
+                         .dir = fit->out,
+                         .name = "methods",
+                         .settings = "methods",
+                         .shared = atvi_app_repeat_is_shared(&w->opts->share),
+                         .force = fit->force,
+                         .can_force = true};
+  if (!fit->out) ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, NULL, false, base, &w->rec.dir));
+  atvi_app_record_settings(&settings, w->l, &fit->model, fit->how.seed, 1);
+  atvi_io_json_put(&settings, "holdout", atvi_app_bytes_json(w->pool, fit->holdout));
+  atvi_io_json_put(&settings, "ess", json_real(fit->how.ess));
+  atvi_io_json_put(&settings, "max-time", json_real(fit->how.max_seconds));
+  ATVI_TRY(atvi_app_record_open(w->pool, &fit->model, &settings, &w->rec));
   tell_left(w);
   return ATVI_OK;
 }
 
-/* ---- running ---- */
+/* ---- one method ---- */
 
-static void fit_and_score(atvi_pool *pool, job *j) {
+static void fit_and_score(atvi_ctx *ctx, atvi_pool *pool, job *j) {
   atvi_app_fit_result fitted;
   atvi_app_predict_result predicted;
-  j->status = atvi_app_fit(j->ctx, pool, &j->fit, &fitted);
-  j->stopped = j->status == ATVI_ESTOP || (j->status == ATVI_OK && fitted.stopped);
-  if (j->status != ATVI_OK) return;
+  j->status = atvi_app_fit(ctx, pool, &j->fit, &fitted);
+  j->stopped = j->status == ATVI_ESTOP || (j->status == ATVI_OK && fitted.resume);
+  j->verdict = fitted.judged.verdict;
+  if (j->status != ATVI_OK || (j->stopped && j->w->opts->share.worker)) return;
   j->scored = atvi_app_predict(
-      j->ctx, pool, &(atvi_app_predict_opts){.where = fitted.dir, .interpret = j->fit.model.interpret},
+      ctx, pool, &(atvi_app_predict_opts){.where = fitted.dir, .interpret = j->fit.model.interpret},
       &predicted);
 }
 
-static void run_job(job *j) {
+static void run_job(atvi_ctx *ctx, job *j) {
   atvi_pool *pool; /* predictions are large: free them before the next method starts */
+  double begun = atvi_clock_s();
   j->begun = true;
-  j->status = atvi_pool_new(j->ctx, &pool);
+  atvi_ctx_set_threads(ctx, j->threads);
+  j->status = atvi_pool_new(ctx, &pool);
   if (j->status == ATVI_OK) {
-    fit_and_score(pool, j);
+    fit_and_score(ctx, pool, j);
     atvi_pool_free(pool);
   }
+  j->seconds = atvi_clock_s() - begun;
   if (j->status != ATVI_OK || j->scored != ATVI_OK)
-    snprintf(j->message, sizeof j->message, "%s", atvi_errmsg(j->ctx));
+    snprintf(j->message, sizeof j->message, "%s", atvi_errmsg(ctx));
 }
 
-static void one_after_another(work *w) {
-  for (atvi_idx i = 0; i < w->n && !atvi_stop_asked(w->ctx); i++) {
-    job *j = &w->job[i];
-    atvi_log(w->ctx, ATVI_LOG_NOTE, "method %td of %td: %s", i + 1, w->n, j->method);
-    j->ctx = w->ctx;
-    run_job(j);
-    if (j->status != ATVI_OK && !j->stopped)
-      atvi_log(w->ctx, ATVI_LOG_WARN, "%s failed: %s", j->method, j->message);
+/* Adds the line of a method that has ended. Failures that another attempt may not meet again have none. */
+static atvi_status note(const atvi_repeat *x, job *j) {
+  work *w = x->self;
+  atvi_text t = {.pool = w->pool};
+  const atvi_headline h = {.seconds = j->seconds};
+  const char *line, *checkpoint = atvi_pool_printf(w->pool, "%s/" ATVI_APP_CHECKPOINT, j->fit.out);
+  j->noted = true;
+  if (!checkpoint) return ATVI_ENOMEM;
+  if (j->stopped) return ATVI_OK;
+  if (atvi_app_repeat_goes_on(j->status)) {
+    (void)ATVI_FAIL(w->ctx, j->status, "%s", j->message);
+    return atvi_app_repeat_fail(x, w->pool, &(atvi_replicate_place){1, j->method, x->seed, 0});
   }
+  if (j->status != ATVI_OK && x->share->worker)
+    return ATVI_FAIL(w->ctx, j->status, "%s: %s", j->method, j->message);
+  if (j->status != ATVI_OK) {
+    atvi_log(w->ctx, ATVI_LOG_WARN, "%s failed: %s", j->method, j->message);
+    return ATVI_OK;
+  }
+  atvi_io_text_add(&t, "1,%s,ok,,%s,%" PRIu64, j->method, atvi_verdict_name(j->verdict), x->seed);
+  atvi_io_fields_cells(&t, &atvi_diag_headline_fields, &h, LINE);
+  atvi_io_text_add(&t, ",");
+  j->message[strcspn(j->message, "\n")] = 0;
+  atvi_io_excerpt_clean(j->message);
+  atvi_app_field(&t, j->message);
+  atvi_io_text_add(&t, ",%d", w->side_by_side);
+  ATVI_TRY(atvi_io_text_get(&t, &line));
+  ATVI_TRY(atvi_app_record_add(x->rec, line));
+  unlink(checkpoint);
+  return ATVI_OK;
+}
+
+/* The rest of the line of a method that failed. */
+static atvi_status no_cells(const atvi_repeat *x, const atvi_replicate_place *at, atvi_replicate *fit,
+                            const atvi_summary *s, atvi_text *out) {
+  (void)x, (void)at, (void)fit, (void)s;
+  atvi_io_text_add(out, ",,0");
+  return ATVI_OK;
+}
+
+/* ---- one after another ---- */
+
+static bool over(void *user) { return atvi_app_repeat_over(user); }
+static void pass_line(void *user, atvi_log_level level, const char *line) {
+  atvi_log(user, level, "%s", line);
+}
+static void pass_progress(void *user, const atvi_progress *p) { atvi_tell_about(user, p); }
+
+static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx i,
+                           bool *stopped) {
+  work *w = x->self;
+  job *j = &w->job[i];
+  atvi_ctx *ctx;
+  (void)pool, (void)at;
+  ATVI_TRY(atvi_ctx_new(NULL, &ctx));
+  atvi_log(w->ctx, ATVI_LOG_NOTE, "method %td of %td: %s", i + 1, w->n, j->method);
+  atvi_ctx_set_stop(ctx, over, (void *)x);
+  atvi_ctx_set_log(ctx, pass_line, w->ctx);
+  atvi_ctx_set_progress(ctx, pass_progress, w->ctx);
+  run_job(ctx, j);
+  atvi_ctx_free(ctx);
+  *stopped = j->stopped;
+  return note(x, j);
 }
 
 /* ---- side by side ---- */
 
-static bool asked(void *user) { return atomic_load((atomic_bool *)user); }
+static bool asked(void *user) { return atomic_load(&((work *)user)->stop); }
 
 static void keep_lost(void *user, atvi_log_level level, const char *line) {
   job *j = user;
@@ -161,63 +240,84 @@ static void keep_lost(void *user, atvi_log_level level, const char *line) {
 
 static void *thread_main(void *arg) {
   job *j = arg;
+  atvi_ctx *ctx;
   j->begun = true;
-  j->status = atvi_ctx_new(NULL, &j->ctx);
+  j->status = atvi_ctx_new(NULL, &ctx);
   if (j->status == ATVI_OK) {
-    atvi_ctx_set_threads(j->ctx, j->threads);
-    atvi_ctx_set_stop(j->ctx, asked, j->stop);
-    atvi_ctx_set_log(j->ctx, keep_lost, j);
-    run_job(j);
-    atvi_ctx_free(j->ctx);
+    atvi_ctx_set_stop(ctx, asked, (void *)j->w);
+    atvi_ctx_set_log(ctx, keep_lost, j);
+    run_job(ctx, j);
+    atvi_ctx_free(ctx);
   } else {
     snprintf(j->message, sizeof j->message, "out of memory");
   }
-  atomic_fetch_add(j->n_ended, 1);
+  atomic_store(&j->ended, true);
   return NULL;
 }
 
-/* Until all have ended: passes on requests to stop, and reports how many are left. */
-static void watch(work *w, int started, atomic_bool *stop, atomic_int *n_ended) {
+/* Until all have ended: records each that has, passes on requests to stop, and reports how many are left. */
+static atvi_status watch(work *w) {
   const struct timespec pause = {.tv_nsec = (long)(1e9 * LOOK_EVERY_S)};
   double begun = atvi_clock_s();
-  for (int ended; (ended = atomic_load(n_ended)) < started;) {
-    if (atvi_stop_asked(w->ctx)) atomic_store(stop, true);
-    atvi_tell(w->ctx, "side by side", -1, atvi_clock_s() - begun, "%d of %td methods are done", ended, w->n);
-    nanosleep(&pause, NULL);
+  atvi_status status = ATVI_OK;
+  for (bool left = true; left;) {
+    atvi_idx done = 0;
+    left = false;
+    for (atvi_idx i = 0; i < w->n; i++) {
+      job *j = &w->job[i];
+      bool ended = !j->started || atomic_load(&j->ended);
+      if (j->started && ended && !j->noted && status == ATVI_OK) status = note(&w->all, j);
+      left = left || !ended;
+      done += ended;
+    }
+    if (status != ATVI_OK || atvi_stop_asked(w->ctx)) atomic_store(&w->stop, true);
+    atvi_tell(w->ctx, "side by side", -1, atvi_clock_s() - begun, "%td of %td methods are done", done, w->n);
+    if (left) nanosleep(&pause, NULL);
   }
+  return status;
 }
 
-static void side_by_side(work *w) {
-  atomic_bool stop = false;
-  atomic_int n_ended = 0;
-  int n = 0, share = atvi_ctx_threads(w->ctx) / (int)w->n;
+static atvi_status side_by_side(work *w) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < w->n; i++) n += !atvi_app_record_has(&w->rec, 1, w->job[i].method);
+  int share = n ? atvi_ctx_threads(w->ctx) / (int)n : 1;
+  if (w->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(w->ctx, w->pool, w->l, w->rec.dir));
   for (atvi_idx i = 0; i < w->n; i++) {
     job *j = &w->job[i];
+    if (atvi_app_record_has(&w->rec, 1, j->method)) continue;
     j->threads = share > 1 ? share : 1;
-    j->stop = &stop;
-    j->n_ended = &n_ended;
     j->started = pthread_create(&j->thread, NULL, thread_main, j) == 0;
-    n += j->started;
   }
-  watch(w, n, &stop, &n_ended);
+  atvi_status status = watch(w);
   for (atvi_idx i = 0; i < w->n; i++)
-    if (w->job[i].started)
-      pthread_join(w->job[i].thread, NULL);
-    else if (!atvi_stop_asked(w->ctx)) /* no more threads available */
-      thread_main(&w->job[i]);
+    if (w->job[i].started) pthread_join(w->job[i].thread, NULL);
   for (atvi_idx i = 0; i < w->n; i++)
     if (w->job[i].lost[0]) atvi_log(w->ctx, ATVI_LOG_LOST, "%s: %s", w->job[i].method, w->job[i].lost);
+  for (atvi_idx i = 0; i < w->n && status == ATVI_OK && !atvi_stop_asked(w->ctx); i++) {
+    bool stopped; /* no more threads were available */
+    if (!w->job[i].begun && !atvi_app_record_has(&w->rec, 1, w->job[i].method))
+      status = fit_one(&w->all, NULL, NULL, i, &stopped);
+  }
+  return status;
 }
 
 /* ---- after ---- */
 
-static atvi_status describe(work *w, const job *j, atvi_compared *out) {
-  const char *message = j->message[0] ? atvi_pool_printf(w->pool, "%s", j->message) : NULL;
+/* From the record, and of those that have no line from what happened now. */
+static atvi_status describe(work *w, const atvi_csv *record, const job *j, atvi_compared *out, bool *shared) {
   *out = (atvi_compared){.method = j->method, .dir = j->fit.out};
-  out->state = !j->begun              ? ATVI_COMPARED_NOT_RUN
-               : j->stopped           ? ATVI_COMPARED_STOPPED
-               : j->status != ATVI_OK ? ATVI_COMPARED_FAILED
-                                      : ATVI_COMPARED_DONE;
+  for (atvi_idx r = 0; record && r < record->n_row; r++) {
+    if (strcmp(atvi_app_record_text(record, r, "method"), j->method) != 0) continue;
+    bool ok = strcmp(atvi_app_record_text(record, r, "status"), "ok") == 0;
+    const char *unscored = atvi_app_record_text(record, r, "unscored");
+    out->state = ok ? ATVI_COMPARED_DONE : ATVI_COMPARED_FAILED;
+    if (!ok) out->reason = atvi_app_record_text(record, r, "reason");
+    if (unscored[0]) out->unscored = unscored;
+    *shared = *shared || atvi_app_record_number(record, r, "", "side_by_side") == 1;
+    return ATVI_OK;
+  }
+  out->state = !j->begun ? ATVI_COMPARED_NOT_RUN : j->stopped ? ATVI_COMPARED_STOPPED : ATVI_COMPARED_FAILED;
+  const char *message = j->message[0] ? atvi_pool_printf(w->pool, "%s", j->message) : NULL;
   out->reason = !j->begun ? "stopped before it began" : j->status != ATVI_OK ? message : NULL;
   out->unscored = j->status == ATVI_OK && j->scored != ATVI_OK ? message : NULL;
   return atvi_pool_status(w->pool);
@@ -225,7 +325,7 @@ static atvi_status describe(work *w, const job *j, atvi_compared *out) {
 
 static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_result *out) {
   const char *csv;
-  out->dir = w->dir;
+  out->dir = w->rec.dir;
   out->all_ok = true;
   for (atvi_idx i = 0; i < c->n; i++) {
     const atvi_summary *s = c->of[i].summary;
@@ -235,13 +335,14 @@ static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_re
   ATVI_TRY(atvi_app_compare_text(w->pool, c, &out->text));
   ATVI_TRY(atvi_app_compare_json(w->pool, c, &out->json));
   ATVI_TRY(atvi_app_compare_csv(w->pool, c, &csv));
-  ATVI_TRY(atvi_io_file_save_in(w->pool, w->dir, "compare.csv", csv));
-  ATVI_TRY(atvi_io_file_save_in(w->pool, w->dir, "compare.json", out->json));
-  if (!w->opts->fit.no_report) atvi_app_report_compare(w->ctx, w->pool, c, w->dir);
+  ATVI_TRY(atvi_io_file_save_in(w->pool, w->rec.dir, "compare.csv", csv));
+  ATVI_TRY(atvi_io_file_save_in(w->pool, w->rec.dir, "compare.json", out->json));
+  if (!w->opts->fit.no_report) atvi_app_report_compare(w->ctx, w->pool, c, w->rec.dir);
   return ATVI_OK;
 }
 
 static atvi_status collect(work *w, atvi_app_compare_result *out) {
+  atvi_csv *record;
   atvi_comparison c = {.model = w->model,
                        .holdout = w->opts->fit.holdout,
                        .seed = w->opts->fit.how.seed,
@@ -249,9 +350,10 @@ static atvi_status collect(work *w, atvi_app_compare_result *out) {
                        .n = w->n,
                        .of = atvi_pool_take(w->pool, (size_t)w->n, sizeof *c.of)};
   if (!c.of) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_app_record_read(&w->rec, &record));
   for (atvi_idx i = 0; i < w->n; i++) {
-    ATVI_TRY(describe(w, &w->job[i], &c.of[i]));
-    out->stopped = out->stopped || w->job[i].stopped || !w->job[i].begun;
+    ATVI_TRY(describe(w, record, &w->job[i], &c.of[i], &c.shared));
+    out->stopped = out->stopped || c.of[i].state < ATVI_COMPARED_FAILED;
   }
   atvi_status status = atvi_app_compare_read(w->ctx, w->pool, w->opts->reference, &c);
   if (status == ATVI_OK) status = report(w, &c, out);
@@ -259,16 +361,65 @@ static atvi_status collect(work *w, atvi_app_compare_result *out) {
   return status;
 }
 
+/* ---- the whole ---- */
+
+static atvi_status plan(work *w) {
+  const char **method = atvi_pool_take(w->pool, (size_t)w->n, sizeof *method);
+  if (!method) return ATVI_ENOMEM;
+  w->all = (atvi_repeat){.ctx = w->ctx,
+                         .command = "compare",
+                         .option = "--methods",
+                         .l = w->l,
+                         .model = &w->opts->fit.model,
+                         .rec = &w->rec,
+                         .seed = w->opts->fit.how.seed,
+                         .replicates = 1,
+                         .n_method = w->n,
+                         .method = method,
+                         .keys = LINE,
+                         .share = &w->opts->share,
+                         .self = w,
+                         .fit = fit_one,
+                         .cells = no_cells};
+  for (atvi_idx i = 0; i < w->n; i++) {
+    job *j = &w->job[i];
+    method[i] = j->method;
+    atvi_app_repeat_model(&w->all, &j->fit.model);
+    j->fit.force = true; /* the folder is ours */
+    j->fit.keeps_checkpoint = true;
+    j->threads = atvi_ctx_threads(w->ctx);
+    if (!(j->fit.out = atvi_pool_printf(w->pool, "%s/%s", w->rec.dir, j->method))) return ATVI_ENOMEM;
+  }
+  return ATVI_OK;
+}
+
+static atvi_status run(work *w, atvi_app_compare_result *out) {
+  bool stopped = false;
+  ATVI_TRY(open_record(w));
+  atvi_status status = plan(w);
+  if (status == ATVI_OK && w->rec.shared) {
+    out->workers.dir = w->rec.dir;
+    status = atvi_app_repeat_shared(&w->all, &out->workers);
+  } else if (status == ATVI_OK) {
+    w->side_by_side = w->opts->parallel && w->n > 1;
+    status = w->side_by_side ? side_by_side(w) : atvi_app_repeat_run(&w->all, &stopped);
+    if (status == ATVI_OK) status = collect(w, out);
+  }
+  atvi_app_record_close(&w->rec);
+  return status;
+}
+
+/* Faults of the model or its data are reported once, before anything starts. The compiled model is then in
+ * the cache for all. */
 atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_compare_opts *opts,
                              atvi_app_compare_result *result) {
-  work w = {.ctx = ctx, .pool = pool, .opts = opts};
+  atvi_loaded l;
+  work w = {.ctx = ctx, .pool = pool, .opts = opts, .l = &l};
   *result = (atvi_app_compare_result){0};
   ATVI_TRY(read_methods(&w));
-  ATVI_TRY(check_model(&w));
-  ATVI_TRY(make_folders(&w));
-  if (opts->parallel && w.n > 1)
-    side_by_side(&w);
-  else
-    one_after_another(&w);
-  return collect(&w, result);
+  ATVI_TRY(atvi_app_load(ctx, &opts->fit.model, &(atvi_model_load_opts){.holdout = opts->fit.holdout}, &l));
+  w.model = l.target->name;
+  atvi_status status = run(&w, result);
+  atvi_app_unload(&l);
+  return status;
 }

@@ -262,6 +262,7 @@ static atvi_status run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *
   ATVI_TRY(atvi_app_resume_begin(ctx, pool, opts, l, &result->dir, &memo));
   atvi_model_evaluator_set_memo(l->ev, memo);
   atvi_app_report_begin(ctx, pool, opts, l, result->dir, &report);
+  atvi_app_recorder_resume(&report.rec, memo);
   atvi_status status = infer(ctx, pool, opts, plan, l, &y);
   if (interrupted(ctx, status, &y)) {
     put_aside(l, &memo);
@@ -271,7 +272,7 @@ static atvi_status run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *
   if (status == ATVI_OK) status = finish(ctx, pool, opts, l, &y, &report, result);
   atvi_app_report_end(&report);
   atvi_model_evaluator_set_memo(l->ev, NULL);
-  atvi_io_memo_close(memo, true);
+  atvi_io_memo_close(memo, status != ATVI_OK || !opts->keeps_checkpoint);
   if (status != ATVI_OK) rmdir(result->dir); /* removed only if empty: it contains nothing of the user's */
   atvi_app_delivery_free(&y);
   return status;

@@ -39,7 +39,8 @@ static const char *other_file(const atvi_record *rec, const json_t *was, const j
 }
 
 static atvi_status differs(const atvi_record *rec, const char *key, const json_t *was, const json_t *now) {
-  static const char hint[] = "; give another --out to start again";
+  const char *hint = rec->can_force ? "; give another --out, or --force, to start again"
+                                    : "; give another --out to start again";
   if (!was)
     return ATVI_FAIL(rec->ctx, ATVI_EINVAL,
                      "%s was started by another version of atvi, which did not record %s%s", rec->dir, key,
@@ -80,12 +81,12 @@ static atvi_status compare(const atvi_record *rec, const char *path, const json_
   return status;
 }
 
-static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings, bool shared) {
-  const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
+static atvi_status settle(const atvi_record *rec, const json_t *settings) {
+  const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, rec->settings);
   if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) == 0) {
     ATVI_TRY(compare(rec, path, settings));
-    if (shared) return ATVI_OK;
+    if (rec->shared) return ATVI_OK;
   }
   char *text = json_dumps(settings, JSON_INDENT(2));
   if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "settings: out of memory");
@@ -94,29 +95,53 @@ static atvi_status settle(const atvi_record *rec, const char *command, const jso
   return status;
 }
 
-/* A folder of this command, an empty one, or one where a run was killed before it wrote anything. Any other
- * contains something of the user's. */
-static atvi_status check_folder(const atvi_record *rec, const char *command) {
+/* What is left of a run that was killed, or is beginning now, before it wrote anything: an empty record, its lock, half of the
+ * settings. */
+static bool is_beginning(const atvi_record *rec, const char *name) {
   struct stat st;
-  const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
+  const char *file = strrchr(rec->path, '/') + 1;
+  size_t n = strlen(file), k = strlen(rec->settings);
+  if (strcmp(name, file) == 0) return stat(rec->path, &st) == 0 && st.st_size == 0;
+  return (strncmp(name, file, n) == 0 && strncmp(name + n, ".lock", 5) == 0) ||
+         (name[0] == '.' && strncmp(name + 1, rec->settings, k) == 0 &&
+          strncmp(name + 1 + k, ".json.", 6) == 0);
+}
+
+/* A folder of this command, an empty one, or one where it has just begun. Any other contains something of the user's. */
+static atvi_status check_folder(const atvi_record *rec) {
+  const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, rec->settings);
   if (!own) return ATVI_ENOMEM;
   DIR *d = opendir(rec->dir);
   if (!d) return ATVI_OK; /* no folder, or one whose creation will report the error */
   atvi_idx foreign = 0;
-  for (const struct dirent *e; (e = readdir(d));) {
-    bool begun = strcmp(e->d_name, "replicates.csv") == 0 && stat(rec->path, &st) == 0 && st.st_size == 0;
-    foreign += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !begun;
-  }
+  for (const struct dirent *e; (e = readdir(d));)
+    foreign += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !is_beginning(rec, e->d_name);
   closedir(d);
   if (foreign == 0 || access(own, F_OK) == 0) return ATVI_OK;
   return ATVI_FAIL(rec->ctx, ATVI_EEXIST,
-                   "%s already exists and is not a folder of atvi %s; choose another --out", rec->dir,
-                   command);
+                   "%s already exists and is not a folder of atvi %s; choose another --out%s", rec->dir,
+                   rec->command, rec->can_force ? ", or --force to write into it" : "");
+}
+
+/* What an earlier run has recorded in the folder. */
+static atvi_status drop(const atvi_record *rec) {
+  const char *const *list;
+  atvi_idx n;
+  const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, rec->settings);
+  if (!own) return ATVI_ENOMEM;
+  if (atvi_io_journal_used(rec->path))
+    return ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is using %s", rec->path);
+  ATVI_TRY(atvi_app_share_alone(rec->ctx, rec->dir));
+  ATVI_TRY(atvi_sim_shards_list(rec->pool, rec->path, &n, &list));
+  for (atvi_idx i = 0; i < n; i++) unlink(list[i]);
+  unlink(own);
+  return ATVI_OK;
 }
 
 /* ---- lines ---- */
 
-static atvi_status check_header(const atvi_record *rec, const char *header) {
+static atvi_status check_header(const atvi_record *rec) {
+  const char *header = rec->header;
   char *text;
   size_t n;
   ATVI_TRY(atvi_io_file_read(rec->pool, rec->path, &text, &n));
@@ -202,50 +227,51 @@ static atvi_status take_shards(atvi_record *rec) {
   return atvi_app_record_read(rec, &rec->done);
 }
 
-static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
+static atvi_status begin(atvi_record *rec, const json_t *settings) {
+  if (rec->force)
+    ATVI_TRY(drop(rec));
+  else
+    ATVI_TRY(check_folder(rec));
+  ATVI_TRY(atvi_io_dir_make(rec->ctx, rec->dir, false));
   ATVI_TRY(atvi_io_journal_open(rec->ctx, rec->path, NULL, &rec->lines));
-  ATVI_TRY(settle(rec, command, settings, false));
+  ATVI_TRY(settle(rec, settings));
   ATVI_TRY(atvi_app_share_alone(rec->ctx, rec->dir));
-  if (rec->lines.size == 0) ATVI_TRY(atvi_app_record_add(rec, header));
-  ATVI_TRY(check_header(rec, header));
+  if (rec->lines.size == 0) ATVI_TRY(atvi_app_record_add(rec, rec->header));
+  ATVI_TRY(check_header(rec));
   ATVI_TRY(atvi_app_record_read(rec, &rec->done));
   return take_shards(rec);
 }
 
 /* Others may be making the folder at the same moment. */
-static atvi_status begin_shared(atvi_record *rec, const char *command, const json_t *settings) {
+static atvi_status begin_shared(atvi_record *rec, const json_t *settings) {
   enum { TRIES = 50 };
   atvi_status status = ATVI_OK;
   for (int k = 0; k < TRIES; k++) {
-    if ((status = check_folder(rec, command)) != ATVI_EEXIST) break;
+    if ((status = check_folder(rec)) != ATVI_EEXIST) break;
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
   }
   if (status == ATVI_OK) status = atvi_io_dir_make(rec->ctx, rec->dir, false);
   if (status == ATVI_OK && atvi_io_journal_used(rec->path))
     status = ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is using %s; workers cannot join it", rec->path);
-  return status == ATVI_OK ? settle(rec, command, settings, true) : status;
+  return status == ATVI_OK ? settle(rec, settings) : status;
 }
 
-atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
-                                 const char *command, atvi_json *settings, const char *header, bool shared,
-                                 atvi_record *out) {
+atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, atvi_json *settings,
+                                 atvi_record *rec) {
   const char *stem = atvi_io_path_stem(pool, model->path);
   json_t *now = atvi_io_json_whole(settings);
-  *out = (atvi_record){.ctx = atvi_pool_ctx(pool), .pool = pool, .dir = dir, .lines = {.fd = -1}};
-  if (!dir && stem) out->dir = atvi_pool_printf(pool, "%s-%s", stem, command);
-  out->path = out->dir ? atvi_pool_printf(pool, "%s/replicates.csv", out->dir) : NULL;
-  out->header = atvi_pool_strndup(pool, header, strlen(header));
+  rec->ctx = atvi_pool_ctx(pool);
+  rec->pool = pool;
+  rec->lines = (atvi_journal){.fd = -1};
+  rec->done = NULL;
+  if (!rec->settings) rec->settings = rec->command;
+  if (!rec->dir && stem) rec->dir = atvi_pool_printf(pool, "%s-%s", stem, rec->command);
+  rec->path =
+      rec->dir ? atvi_pool_printf(pool, "%s/%s.csv", rec->dir, rec->name ? rec->name : "replicates") : NULL;
   atvi_status status =
-      out->path && out->header && now ? ATVI_OK : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "settings: out of memory");
-  if (status == ATVI_OK && shared) {
-    status = begin_shared(out, command, now);
-    json_decref(now);
-    return status;
-  }
-  if (status == ATVI_OK) status = check_folder(out, command);
-  if (status == ATVI_OK) status = atvi_io_dir_make(out->ctx, out->dir, false);
-  if (status == ATVI_OK) status = begin(out, command, now, header);
-  if (status != ATVI_OK) atvi_app_record_close(out);
+      rec->path && rec->header && now ? ATVI_OK : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "settings: out of memory");
+  if (status == ATVI_OK) status = rec->shared ? begin_shared(rec, now) : begin(rec, now);
+  if (status != ATVI_OK) atvi_app_record_close(rec);
   json_decref(now);
   return status;
 }

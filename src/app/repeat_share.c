@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits of a study or a calibration run that several processes share. Fit r with method m is item (r - 1) METHODS + m of
+/* Fits of a study, a calibration run or a comparison that several processes share. Fit r with method m is item (r - 1) METHODS + m of
  * the claims, whatever the methods that were asked for. Workers write shards of the record (DIR/shards/NAME.csv); whoever
- * continues the run alone adds them to replicates.csv. */
+ * continues the run alone adds them to the record. */
 #include "app/emulators.h"
 #include "app/replicate.h"
 #include "app/share.h"
@@ -49,7 +49,7 @@ static atvi_csv *read_lines(atvi_pool *pool, const char *path) {
 
 static const char *label(const void *self, atvi_pool *pool, atvi_idx i) {
   const atvi_repeat *x = self;
-  return atvi_pool_printf(pool, "replicate %td, %s", i / x->n_method + 1, x->method[i % x->n_method]);
+  return atvi_app_repeat_name(x, pool, i / x->n_method + 1, x->method[i % x->n_method]);
 }
 
 /* State of the fits, in the order of atvi_app_repeat_run, from all files of the record. */
@@ -173,7 +173,7 @@ static atvi_status do_fit(worker *w, const atvi_claimed *c) {
     (void)ATVI_FAIL(x->ctx, ATVI_ECALL, "lost %d times with its worker", c->n_lost);
     status = atvi_app_repeat_fail(x, pool, &at);
   } else {
-    status = atvi_app_repeat_fit(x, pool, &at, i, &w->stopped);
+    status = (x->fit ? x->fit : atvi_app_repeat_fit)(x, pool, &at, i, &w->stopped);
   }
   atvi_pool_free(pool);
   if (status != ATVI_OK) return status;

@@ -131,10 +131,11 @@ typedef struct {
   const char *program;
 } progress;
 
-static bool stop_asked(void *user) {
-  const progress *p = user;
-  return atvi_stop_asked(p->x->ctx) || (p->x->until_s > 0 && atvi_app_share_now_s() > p->x->until_s);
+bool atvi_app_repeat_over(const atvi_repeat *x) {
+  return atvi_stop_asked(x->ctx) || (x->until_s > 0 && atvi_app_share_now_s() > x->until_s);
 }
+
+static bool stop_asked(void *user) { return atvi_app_repeat_over(((const progress *)user)->x); }
 
 static void on_progress(void *user, const atvi_progress *p) {
   const progress *w = user;
@@ -147,7 +148,6 @@ static void on_progress(void *user, const atvi_progress *p) {
 /* A fit that was interrupted goes on. */
 static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_replicate *out) {
   const atvi_replicate_place *at = where->at;
-  atvi_memo *memo;
   const char *about =
       atvi_pool_printf(out->pool, "%s, replicate %td, method %s, seed %" PRIu64 ", data %016" PRIx64,
                        where->program, at->replicate, at->method, at->seed, at->hash);
@@ -156,11 +156,10 @@ static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_
   const char *item = shared ? atvi_pool_printf(out->pool, "-%td-%s", at->replicate, at->method) : "";
   if (!about || !item) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, item, where->x->checkpoint_s, about,
-                                &memo));
-  atvi_model_evaluator_set_memo(out->l.ev, memo);
+                                &out->memo));
+  atvi_model_evaluator_set_memo(out->l.ev, out->memo);
   atvi_status status = atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws);
   atvi_model_evaluator_set_memo(out->l.ev, NULL);
-  atvi_io_memo_close(memo, !atvi_stop_asked(out->ctx));
   return status;
 }
 
@@ -180,15 +179,15 @@ static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_
   return atvi_app_delivery_make(out->ctx, out->pool, &out->l, &out->y);
 }
 
-static void fit_free(atvi_replicate *r) {
+static void fit_free(atvi_replicate *r, bool recorded) {
+  atvi_io_memo_close(r->memo, recorded);
   atvi_app_delivery_free(&r->y);
   atvi_app_unload(&r->l);
   atvi_pool_free(r->pool);
   atvi_ctx_free(r->ctx);
 }
 
-/* Whether the failure concerns only this replicate. */
-static bool goes_on(atvi_status status) {
+bool atvi_app_repeat_goes_on(atvi_status status) {
   return status == ATVI_EMODEL || status == ATVI_EDATA || status == ATVI_ECALL || status == ATVI_ELIMIT;
 }
 
@@ -212,10 +211,11 @@ static atvi_status done_line(const atvi_repeat *x, const atvi_replicate_place *a
   return atvi_io_text_get(&out, line);
 }
 
-/* "replicate 7", with the method if there may be several. */
-static const char *who(const atvi_repeat *x, atvi_pool *pool, const atvi_replicate_place *at) {
-  const char *out = x->named ? atvi_pool_printf(pool, "replicate %td, %s", at->replicate, at->method)
-                             : atvi_pool_printf(pool, "replicate %td", at->replicate);
+const char *atvi_app_repeat_name(const atvi_repeat *x, atvi_pool *pool, atvi_idx replicate,
+                                 const char *method) {
+  if (!x->numbered) return method;
+  const char *out = x->named ? atvi_pool_printf(pool, "replicate %td, %s", replicate, method)
+                             : atvi_pool_printf(pool, "replicate %td", replicate);
   return out ? out : "";
 }
 
@@ -233,7 +233,7 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
   atvi_io_text_add(&out, ",,%" PRIu64, at->seed);
   atvi_io_fields_cells(&out, &atvi_diag_headline_fields, NULL, x->keys);
   ATVI_TRY(x->cells(x, at, NULL, NULL, &out));
-  atvi_log(x->ctx, ATVI_LOG_WARN, "%s: %s", who(x, pool, at), why);
+  atvi_log(x->ctx, ATVI_LOG_WARN, "%s: %s", atvi_app_repeat_name(x, pool, at->replicate, at->method), why);
   return atvi_io_text_get(&out, line);
 }
 
@@ -243,10 +243,17 @@ atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool, atvi_rep
   atvi_app_model model = *x->model;
   const char *line, *why = atvi_pool_printf(pool, "%s", atvi_errmsg(x->ctx));
   if (!why) return ATVI_ENOMEM;
-  if (x->data(x, pool, at, &model) == ATVI_OK) /* the line has its data */
+  if (x->data && x->data(x, pool, at, &model) == ATVI_OK) /* the line has its data */
     (void)ATVI_FAIL(x->ctx, ATVI_ECALL, "%s", why);
   ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
   return atvi_app_record_add(x->rec, line);
+}
+
+void atvi_app_repeat_model(const atvi_repeat *x, atvi_app_model *model) {
+  model->interpret = model->interpret || !x->l->model->info.compiled; /* reported once */
+  if (!x->l->model->emulated) return;
+  model->emulators = x->rec->dir;
+  model->runs_lines = x->l->model->emulated->lines; /* even if the record grows meanwhile */
 }
 
 atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
@@ -259,26 +266,22 @@ atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_repl
   if (!program) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
   atvi_status status = x->data(x, pool, at, &model);
-  if (goes_on(status)) {
+  if (atvi_app_repeat_goes_on(status)) {
     ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
     return atvi_app_record_add(x->rec, line);
   }
   if (status != ATVI_OK) return status;
-  model.interpret = model.interpret || !x->l->model->info.compiled; /* reported once */
-  if (x->l->model->emulated) {
-    model.emulators = x->rec->dir;
-    model.runs_lines = x->l->model->emulated->lines; /* even if the record grows meanwhile */
-  }
+  atvi_app_repeat_model(x, &model);
   status = fit(&where, &model, &plan, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;
   if (status == ATVI_OK && !*stopped) status = done_line(x, at, &one, &line);
-  if (goes_on(status)) status = failed_line(x, pool, at, one.ctx, &line);
+  if (atvi_app_repeat_goes_on(status)) status = failed_line(x, pool, at, one.ctx, &line);
   if (!*stopped && status == ATVI_OK)
     status = atvi_app_record_add(x->rec, line);
   else if (!*stopped)
-    status = ATVI_FAIL(x->ctx, status, "%s: %s", who(x, pool, at),
+    status = ATVI_FAIL(x->ctx, status, "%s: %s", atvi_app_repeat_name(x, pool, at->replicate, at->method),
                        one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
-  fit_free(&one);
+  fit_free(&one, !*stopped && status == ATVI_OK);
   return *stopped ? ATVI_OK : status;
 }
 
@@ -292,7 +295,7 @@ atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
     *stopped = atvi_stop_asked(x->ctx);
     if (*stopped) return ATVI_OK;
     ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-    atvi_status status = atvi_app_repeat_fit(x, pool, &at, i, stopped);
+    atvi_status status = (x->fit ? x->fit : atvi_app_repeat_fit)(x, pool, &at, i, stopped);
     atvi_pool_free(pool);
     if (status != ATVI_OK || *stopped) return status;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by repeated runs (study, sbc): data sets, fits that may fail, records that survive; only for
- * src/app. */
+/* Shared by commands that make many fits (study, sbc, compare): data sets, fits that may fail, records that survive; only
+ * for src/app. */
 #ifndef ATVI_APP_REPLICATE_H
 #define ATVI_APP_REPLICATE_H
 
@@ -8,28 +8,36 @@
 #include "diag/summary.h"
 #include "io/csv.h"
 #include "io/file.h"
+#include "io/memo.h"
 
 /* ---- records: DIR/replicates.csv, one complete line at a time, and DIR/<command>.json, the settings ---- */
 
 typedef struct {
+  /* Set before it is opened: the command, and the columns, which must last. */
+  const char *command, *header;
+  /* NULL: <name of the model>-<command>. */
+  const char *dir;
+  /* Names of the two files; NULL: "replicates", and the command. */
+  const char *name, *settings;
+  /* For workers, and those who ask about them: nothing is locked, and only the settings are looked at. */
+  bool shared;
+  /* The folder may have anything in it, and what is recorded is dropped; the command has such an option. */
+  bool force, can_force;
+  /* Set by opening it. */
   atvi_ctx *ctx;
   atvi_pool *pool;
-  const char *dir, *path;
+  const char *path;
   atvi_journal lines;
   /* What is recorded; NULL: nothing. */
   atvi_csv *done;
-  /* First line of the file. */
-  const char *header;
 } atvi_record;
 
-/* Opens the folder dir (NULL: <name of the model>-<command>), which is made if necessary, and locks it until
- * it is closed. Settings must be those of the folder, except version, replicates and methods, which may
- * change; the writer is used up. An incomplete last line is cut off, and lines of workers, none of which may be alive,
- * are added. shared: for workers, and those who ask about them: nothing is locked, and only the settings are looked at.
+/* Opens the folder, which is made if necessary, and locks it until it is closed. Settings must be those of the folder, except
+ * version, replicates and methods, which may change; the writer is used up. An incomplete last line is cut off, and lines of
+ * workers, none of which may be alive, are added.
  * Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
-                                              const char *command, atvi_json *settings, const char *header,
-                                              bool shared, atvi_record *out);
+ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model,
+                                              atvi_json *settings, atvi_record *rec);
 /* The file of a worker, to which lines are then added. */
 ATVI_CHECKED atvi_status atvi_app_record_shard(atvi_record *rec, const char *worker);
 /* Whether replicate r (from 1) with that method is recorded. */
@@ -100,6 +108,8 @@ typedef struct {
   atvi_pool *pool;
   atvi_loaded l;
   atvi_delivery y;
+  /* Its checkpoint, which stays until the fit is recorded. */
+  atvi_memo *memo;
   bool stopped;
 } atvi_replicate;
 
@@ -117,7 +127,7 @@ typedef struct {
 typedef struct atvi_repeat atvi_repeat;
 struct atvi_repeat {
   atvi_ctx *ctx;
-  /* "study" or "sbc", and the option that gives its methods. */
+  /* "study", "sbc" or "compare", and the option that gives its methods. */
   const char *command, *option;
   /* The model with its own data, and how it was asked for. */
   atvi_loaded *l;
@@ -127,8 +137,8 @@ struct atvi_repeat {
   uint64_t seed;
   atvi_idx replicates, n_method;
   const char *const *method; /* [n_method] */
-  /* Messages about a replicate name its method. */
-  bool named;
+  /* Messages name the replicate, the method, or both. */
+  bool numbered, named;
   /* Fields of atvi_headline in the record. */
   const char *keys;
   double begun_s;
@@ -138,7 +148,10 @@ struct atvi_repeat {
   /* When the fits must end, in seconds since 1970; 0: not known. */
   double until_s;
   void *self;
-  /* Gives model the data of at->replicate, and at their hash. */
+  /* One fit and its line, as atvi_app_repeat_fit, which NULL stands for. */
+  atvi_status (*fit)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx before,
+                     bool *stopped);
+  /* Gives model the data of at->replicate, and at their hash; NULL: they are those of the model. */
   atvi_status (*data)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);
   /* Adds the rest of the line after the headline, ",cell" for each column. fit and s are NULL if it failed;
    * messages are fit->ctx's. */
@@ -159,9 +172,18 @@ ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped
 
 /* The loop of a worker, the state of all, or handing workers to a scheduler, as x->share says. Errors: as above. */
 ATVI_CHECKED atvi_status atvi_app_repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *out);
-/* For it: one fit, and its line. */
+/* Fit number `before` and its line. *stopped: it was asked to stop, or its time is over, and it goes on later. */
 ATVI_CHECKED atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
                                              atvi_idx before, bool *stopped);
+/* Whether the fit that is under way must end now. */
+bool atvi_app_repeat_over(const atvi_repeat *x);
+/* Lets a fit use what the folder keeps for all: emulators. */
+void atvi_app_repeat_model(const atvi_repeat *x, atvi_app_model *model);
+/* "replicate 7, ram" for messages. Memory from pool. */
+const char *atvi_app_repeat_name(const atvi_repeat *x, atvi_pool *pool, atvi_idx replicate,
+                                 const char *method);
+/* Whether a failure concerns that fit alone: it is recorded, and the next one starts. */
+bool atvi_app_repeat_goes_on(atvi_status status);
 /* The line of a fit that failed because of the last failure of x->ctx. */
 ATVI_CHECKED atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool,
                                               atvi_replicate_place *at);

@@ -6,6 +6,7 @@
 #define ATVI_APP_REPORT_H
 
 #include "app/common.h"
+#include "io/memo.h"
 #include "app/compare.h"
 #include "app/study.h"
 #include "core/core.h"
@@ -58,10 +59,15 @@ typedef struct {
   char phase_word[ATVI_PHASES][48];
   char phase[64], detail[256];
   double done, seconds;
+  /* of a fit that goes on: seconds before, and steps from then, which may come again */
+  double before_s;
+  atvi_idx n_before;
 } atvi_recorder;
 
 /* From now on r receives the progress of ctx too. dir NULL: without progress.json. */
 void atvi_app_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir);
+/* The history is part of the checkpoint, and that of the runs before is taken from it. memo NULL: there is none. */
+void atvi_app_recorder_resume(atvi_recorder *r, atvi_memo *memo);
 /* The final state: "done" (report.html is complete) or "ended". */
 void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail);
 /* Reads progress.json; false: there is none. */

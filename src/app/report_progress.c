@@ -82,6 +82,7 @@ static void keep(atvi_recorder *r, const atvi_progress *p) {
   if (r->n == ATVI_RECORDED) { /* drop every second one */
     for (atvi_idx i = 0; i < r->n / 2; i++) r->step[i] = r->step[2 * i];
     r->n /= 2;
+    r->n_before /= 2;
     r->every *= 2;
   }
   if (r->seen++ % r->every != 0) return;
@@ -90,9 +91,27 @@ static void keep(atvi_recorder *r, const atvi_progress *p) {
   r->step[r->n++].detail = "";
 }
 
-static void on_progress(void *user, const atvi_progress *p) {
+static bool alike(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
+/* Whether it is a step of the runs before: a fit goes on by being repeated, and only the time differs. */
+static bool repeated(const atvi_recorder *r, const atvi_progress *p) {
+  for (atvi_idx i = 0; i < r->n_before; i++) {
+    const atvi_progress *q = &r->step[i];
+    bool bare = isnan(p->elbo) && isnan(p->khat) && isnan(p->ess); /* then it is known by how far it is */
+    if ((!bare || alike(p->done, q->done)) && alike(p->steps, q->steps) &&
+        alike(p->temperature, q->temperature) && alike(p->elbo, q->elbo) && alike(p->part, q->part) &&
+        alike(p->khat, q->khat) && alike(p->rhat, q->rhat) && alike(p->ess, q->ess) &&
+        strncmp(p->phase, q->phase, sizeof r->phase_word[0] - 1) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void on_progress(void *user, const atvi_progress *told) {
   atvi_recorder *r = user;
-  keep(r, p);
+  atvi_progress here = *told, *p = &here;
+  p->elapsed_s += r->before_s;
+  if (!repeated(r, p)) keep(r, p);
   snprintf(r->phase, sizeof r->phase, "%s", p->phase);
   snprintf(r->detail, sizeof r->detail, "%s", p->detail);
   r->done = p->done;
@@ -110,6 +129,34 @@ void atvi_app_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir) {
     snprintf(r->path, sizeof r->path, "%.4000s/progress.json", dir);
   if (r->path[0]) write_state(r, "running", "");
   atvi_ctx_set_recorder(ctx, on_progress, r);
+}
+
+static void state(void *self, atvi_state *s) {
+  atvi_recorder *r = self;
+  ATVI_STATE(s, r->n);
+  ATVI_STATE(s, r->seen);
+  ATVI_STATE(s, r->every);
+  ATVI_STATE(s, r->n_phase);
+  ATVI_STATE(s, r->phase_word);
+  for (atvi_idx i = 0; i < r->n && i < ATVI_RECORDED; i++) {
+    atvi_progress *p = &r->step[i];
+    atvi_idx word = p->phase ? (p->phase - r->phase_word[0]) / (ptrdiff_t)sizeof r->phase_word[0] : 0;
+    ATVI_STATE(s, *p);
+    ATVI_STATE(s, word);
+    p->phase = r->phase_word[word];
+    p->detail = "";
+  }
+}
+
+void atvi_app_recorder_resume(atvi_recorder *r, atvi_memo *memo) {
+  if (!atvi_io_memo_attach(memo, state, r)) {
+    r->n = r->seen = 0;
+    r->every = 1;
+    r->n_phase = 0;
+    return;
+  }
+  r->before_s = atvi_io_memo_seconds(memo);
+  r->n_before = r->n;
 }
 
 void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail) {

@@ -71,8 +71,11 @@ static atvi_status open_record(sbc *x) {
   atvi_app_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
   atvi_io_json_put(&w, "method", json_string(x->opts->method));
   atvi_io_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
-  return atvi_app_record_open(x->pool, &x->opts->model, x->opts->out, "sbc", &w, header,
-                              atvi_app_repeat_is_shared(&x->opts->share), &x->rec);
+  x->rec = (atvi_record){.command = "sbc",
+                         .header = header,
+                         .dir = x->opts->out,
+                         .shared = atvi_app_repeat_is_shared(&x->opts->share)};
+  return atvi_app_record_open(x->pool, &x->opts->model, &w, &x->rec);
 }
 
 /* ---- one replicate ---- */
@@ -136,6 +139,7 @@ static atvi_status run_all(sbc *x, atvi_app_repeat_result *out) {
                            .n_method = 1,
                            .method = &x->opts->method,
                            .keys = FIT,
+                           .numbered = true,
                            .begun_s = x->begun_s,
                            .checkpoint_s = x->opts->checkpoint_s,
                            .self = x,

@@ -79,8 +79,9 @@ static atvi_status open_record(study *x) {
   atvi_io_json_put(&w, "methods", json_string(o->methods));
   atvi_io_json_put(&w, "data-dir", atvi_app_bytes_json(x->pool, o->data_dir));
   atvi_io_json_put(&w, "pattern", atvi_app_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
-  return atvi_app_record_open(x->pool, &o->model, o->out, "study", &w, header,
-                              atvi_app_repeat_is_shared(&o->share), &x->rec);
+  x->rec = (atvi_record){
+      .command = "study", .header = header, .dir = o->out, .shared = atvi_app_repeat_is_shared(&o->share)};
+  return atvi_app_record_open(x->pool, &o->model, &w, &x->rec);
 }
 
 /* ---- data ---- */
@@ -266,6 +267,7 @@ static atvi_status run_all(study *x, atvi_app_repeat_result *out) {
                            .method = method,
                            .named = true,
                            .keys = ATVI_STUDY_FIT,
+                           .numbered = true,
                            .begun_s = x->begun_s,
                            .checkpoint_s = x->opts->checkpoint_s,
                            .self = x,

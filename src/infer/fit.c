@@ -122,8 +122,14 @@ atvi_status atvi_infer_fit_planned(atvi_ctx *ctx, const atvi_target *target, con
   whole.ops = &ops;
   if (!whole.name) whole.name = "target";
   ATVI_TRY(atvi_model_evaluator_new(ctx, &whole, &ev));
-  atvi_status status = atvi_infer_fit_with(ctx, ev, plan, out);
+  atvi_memo *memo;
+  atvi_status status = atvi_infer_checkpoint_open(ctx, ev, plan, &memo);
+  atvi_model_evaluator_set_memo(ev, memo);
+  if (status == ATVI_OK) status = atvi_infer_fit_with(ctx, ev, plan, out);
+  bool stopped = status == ATVI_ESTOP || status == ATVI_ENOMEM || atvi_stop_asked(ctx) ||
+                 (status == ATVI_OK && (*out)->made->end == ATVI_END_STOPPED);
   atvi_model_evaluator_free(ev);
+  atvi_io_memo_close(memo, !stopped);
   /* The name belongs to the target, which may go before the draws. */
   if (status == ATVI_OK) status = atvi_draws_keep(*out, (*out)->made->model, &(*out)->made->model);
   if (status != ATVI_OK) {

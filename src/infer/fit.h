@@ -117,6 +117,9 @@ struct atvi_fit_plan {
   double temperature[ATVI_FIT_RUNGS];
 };
 
+/* The memo of plan->o.checkpoint (checkpoint.c); NULL: none was asked for. Errors: EDATA (it is of another fit), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_checkpoint_open(atvi_ctx *ctx, atvi_evaluator *ev,
+                                                    const atvi_fit_plan *plan, atvi_memo **out);
 /* Reads and checks options, before anything is begun; words are not copied. opts NULL: defaults. Errors:
  * EINVAL, naming the value. */
 ATVI_CHECKED atvi_status atvi_infer_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan);

@@ -345,8 +345,8 @@ static int make_parents(char *path) {
 }
 
 static atvi_status make_dir(atvi_ctx *ctx, char *path, bool fresh) {
-  if (make_parents(path) != 0) return atvi_io_file_cannot(ctx, "make the folder", path, errno);
   if (mkdir(path, 0777) == 0) return ATVI_OK;
+  if (errno == ENOENT && make_parents(path) == 0 && mkdir(path, 0777) == 0) return ATVI_OK;
   if (errno != EEXIST) return atvi_io_file_cannot(ctx, "make the folder", path, errno);
   if (fresh) return ATVI_FAIL(ctx, ATVI_EEXIST, "%s already exists", path);
   return is_folder(path) ? ATVI_OK : atvi_io_file_cannot(ctx, "make the folder", path, EEXIST);

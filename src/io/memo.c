@@ -11,8 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EVALUATIONS_MOST ((size_t)64 << 20) /* bytes of evaluations; more are not kept, and are repeated */
-enum { LOG_FIRST = 1 << 16 };               /* bytes of the log at first */
+#define EVALUATIONS_MOST ((size_t)512 << 20) /* bytes of evaluations; more are not kept, and are repeated */
+/* Bytes per second that are written on average, at most: a large file is written less often, so that the fit does not spend
+ * its time on it. Any disk takes 5 MB/s; a file of 150 MB is the first to be written less often than every 30 s. */
+static const double RATE_MOST = 5e6;
+#define SMALL ((size_t)16 << 20) /* bytes of a file that is written as often as asked */
+enum { LOG_FIRST = 1 << 16 };    /* bytes of the log at first */
 
 static const char MAGIC[16] = "atvi checkpoint";
 
@@ -62,6 +66,8 @@ struct atvi_memo {
   atvi_pool *pool;
   const char *path, *about;
   double every_s, wrote_s, begun_s, before_s;
+  /* bytes of entries in the file that was written last */
+  size_t n_written;
   /* the file could not be written, which was reported; the request to stop was answered by writing it */
   bool failed, stopped;
   /* of the log, which all threads write */
@@ -83,7 +89,12 @@ struct atvi_memo {
   size_t n_last;
   /* what was known of it is dead */
   bool superseded;
+  /* the state beside the computation; fn NULL: none */
+  atvi_stretch beside;
+  buffer aside;
 };
+
+static const atvi_memo_key ASIDE = {{0x6173696465, 0x6173696465}};
 
 static size_t round8(size_t n) { return (n + 7) / 8 * 8; }
 static bool same(atvi_memo_key a, atvi_memo_key b) {
@@ -240,6 +251,41 @@ bool atvi_io_memo_get(const atvi_memo *m, atvi_memo_key key, void *bytes, size_t
   return true;
 }
 
+/* ---- states ---- */
+
+void atvi_io_state(atvi_state *s, void *part, size_t bytes) {
+  if (s->failed || bytes == 0) return;
+  if (s->restores) {
+    s->failed = bytes > s->n - s->at;
+    if (!s->failed) memcpy(part, s->from + s->at, bytes);
+    s->at += bytes;
+  } else {
+    s->failed = !reserve(s->memo, s->to, s->to->n + bytes);
+    if (!s->failed) append(s->to, part, bytes);
+  }
+}
+
+bool atvi_io_state_ended(const atvi_state *s) { return s->ended; }
+
+/* The present state of x, to *to. */
+static bool save(atvi_memo *m, const atvi_stretch *x, bool ended, buffer *to) {
+  atvi_state s = {.memo = m, .ended = ended, .to = to};
+  uint64_t first = ended;
+  to->n = 0;
+  ATVI_STATE(&s, first);
+  x->fn(x->self, &s);
+  return !s.failed;
+}
+
+static bool restore(atvi_memo *m, const atvi_stretch *x, const char *bytes, size_t n, bool *ended) {
+  uint64_t first = 0;
+  atvi_state s = {.memo = m, .restores = true, .from = bytes, .n = n};
+  ATVI_STATE(&s, first);
+  s.ended = *ended = first != 0;
+  x->fn(x->self, &s);
+  return !s.failed && s.at == s.n;
+}
+
 /* ---- writing ---- */
 
 typedef struct {
@@ -253,6 +299,17 @@ static void put(output *o, const void *bytes, size_t n) {
   atvi_io_file_put(o->file, bytes, n);
 }
 
+static size_t put_state(output *o, atvi_memo_key key, const buffer *state) {
+  static const char zero[8];
+  entry e = {.key = key, .n = state->n};
+  if (o) {
+    put(o, &e, sizeof e);
+    put(o, state->bytes, state->n);
+    put(o, zero, round8(e.n) - e.n);
+  }
+  return entry_bytes(&e);
+}
+
 /* Entries that are known and still count, those since, and the stretches. Without a file: their size. */
 static size_t put_entries(const atvi_memo *m, output *o) {
   size_t n = m->log.n;
@@ -264,24 +321,16 @@ static size_t put_entries(const atvi_memo *m, output *o) {
     at += entry_bytes(&e);
   }
   if (o) put(o, m->log.bytes, m->log.n);
-  for (atvi_idx i = 0; i < m->n_piece; i++) {
-    static const char zero[8];
-    const piece *p = &m->piece[i];
-    entry e = {.key = p->key, .n = p->state.n};
-    n += entry_bytes(&e);
-    if (!o) continue;
-    put(o, &e, sizeof e);
-    put(o, p->state.bytes, p->state.n);
-    put(o, zero, round8(e.n) - e.n);
-  }
-  return n;
+  for (atvi_idx i = 0; i < m->n_piece; i++) n += put_state(o, m->piece[i].key, &m->piece[i].state);
+  return m->beside.fn ? n + put_state(o, ASIDE, &m->aside) : n;
 }
 
-static atvi_status write_file(const atvi_memo *m) {
+static atvi_status write_file(atvi_memo *m) {
   static const char zero[8];
   output o = {.hash = ATVI_HASH};
   head h = {.layout = LAYOUT, .n_about = strlen(m->about), .n_entries = put_entries(m, NULL)};
   memcpy(h.magic, MAGIC, sizeof MAGIC);
+  m->n_written = h.n_entries;
   h.seconds = m->before_s + atvi_clock_s() - m->begun_s;
   ATVI_TRY(atvi_io_file_new(m->ctx, m->path, &o.file));
   put(&o, &h, sizeof h);
@@ -297,6 +346,7 @@ static atvi_status write_file(const atvi_memo *m) {
 
 static void write_now(atvi_memo *m) {
   if (m->failed) return;
+  if (m->beside.fn && !save(m, &m->beside, false, &m->aside)) m->aside.n = 0;
   m->failed = write_file(m) != ATVI_OK;
   if (m->failed)
     atvi_log(m->ctx, ATVI_LOG_WARN, "the checkpoint is not kept up to date: %s", atvi_errmsg(m->ctx));
@@ -308,7 +358,8 @@ static bool due(atvi_memo *m) {
   if (m->failed) return false;
   bool stop = !m->stopped && atvi_stop_asked(m->ctx);
   m->stopped = m->stopped || stop;
-  return stop || atvi_clock_s() - m->wrote_s > m->every_s;
+  double rest_s = m->n_written > SMALL ? (double)m->n_written / RATE_MOST : 0;
+  return stop || atvi_clock_s() - m->wrote_s > (rest_s > m->every_s ? rest_s : m->every_s);
 }
 
 atvi_status atvi_io_memo_start(atvi_memo *m, const char *about, bool fresh, bool now) {
@@ -335,6 +386,7 @@ void atvi_io_memo_close(atvi_memo *m, bool done) {
   atvi_block_free(m->ctx, m->log.bytes);
   atvi_block_free(m->ctx, m->entered.bytes);
   atvi_block_free(m->ctx, m->scratch.bytes);
+  atvi_block_free(m->ctx, m->aside.bytes);
   pthread_mutex_destroy(&m->lock);
   atvi_pool_free(m->pool);
   atvi_block_free(m->ctx, m);
@@ -354,39 +406,15 @@ void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *
   pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- states ---- */
-
-void atvi_io_state(atvi_state *s, void *part, size_t bytes) {
-  if (s->failed || bytes == 0) return;
-  if (s->restores) {
-    s->failed = bytes > s->n - s->at;
-    if (!s->failed) memcpy(part, s->from + s->at, bytes);
-    s->at += bytes;
-  } else {
-    s->failed = !reserve(s->memo, s->to, s->to->n + bytes);
-    if (!s->failed) append(s->to, part, bytes);
-  }
-}
-
-bool atvi_io_state_ended(const atvi_state *s) { return s->ended; }
-
-/* The state of the stretch that is under way, to *to. */
-static bool save(atvi_memo *m, bool ended, buffer *to) {
-  atvi_state s = {.memo = m, .ended = ended, .to = to};
-  uint64_t first = ended;
-  to->n = 0;
-  ATVI_STATE(&s, first);
-  m->stretch.fn(m->stretch.self, &s);
-  return !s.failed;
-}
-
-static bool restore(atvi_memo *m, const char *bytes, size_t n, bool *ended) {
-  uint64_t first = 0;
-  atvi_state s = {.memo = m, .restores = true, .from = bytes, .n = n};
-  ATVI_STATE(&s, first);
-  s.ended = *ended = first != 0;
-  m->stretch.fn(m->stretch.self, &s);
-  return !s.failed && s.at == s.n;
+bool atvi_io_memo_attach(atvi_memo *m, atvi_state_fn *fn, void *self) {
+  bool ended;
+  if (!m) return false;
+  m->beside = (atvi_stretch){.fn = fn, .self = self};
+  slot *s = m->slot ? find(m, ASIDE) : NULL;
+  if (!s || s->at < 0) return false;
+  entry e = entry_at(m->known, (size_t)s->at);
+  s->dead = true;
+  return restore(m, &m->beside, m->known + s->at + sizeof e, e.n, &ended);
 }
 
 /* ---- stretches ---- */
@@ -397,7 +425,7 @@ bool atvi_io_stretch_begin(atvi_memo *m, const atvi_stretch *stretch) {
   m->stretch = *stretch;
   m->log_from = m->log.n;
   m->superseded = false;
-  if (!save(m, false, &m->entered)) {
+  if (!save(m, &m->stretch, false, &m->entered)) {
     m->failed = true;
     return false;
   }
@@ -408,8 +436,9 @@ bool atvi_io_stretch_begin(atvi_memo *m, const atvi_stretch *stretch) {
   const slot *s = m->slot ? find(m, m->within) : NULL;
   if (!s || s->at < 0) return false;
   entry e = entry_at(m->known, (size_t)s->at);
-  if (!restore(m, m->known + s->at + sizeof e, e.n, &ended)) { /* it cannot be of this stretch: it begins */
-    (void)restore(m, m->entered.bytes, m->entered.n, &ignored);
+  if (!restore(m, &m->stretch, m->known + s->at + sizeof e, e.n,
+               &ended)) { /* it cannot be of this stretch: it begins */
+    (void)restore(m, &m->stretch, m->entered.bytes, m->entered.n, &ignored);
     return false;
   }
   m->last = m->known + s->at + sizeof e;
@@ -431,7 +460,7 @@ static void supersede(atvi_memo *m) {
 
 static void keep(atvi_memo *m, bool ended) {
   piece *p = m->n_piece > 0 ? &m->piece[m->n_piece - 1] : NULL;
-  if (!save(m, ended, &m->scratch)) return;
+  if (!save(m, &m->stretch, ended, &m->scratch)) return;
   if (m->scratch.n == m->n_last && memcmp(m->scratch.bytes, m->last, m->n_last) == 0) return;
   if (!p || !same(p->key, m->within)) {
     if (!ATVI_PUSH(m->pool, m->piece, m->n_piece, m->cap_piece)) return;

@@ -72,4 +72,8 @@ void atvi_io_stretch_mark(atvi_memo *m, const void *self);
 /* complete: the present state is the end of the stretch; else its last mark stays, for a repetition. */
 void atvi_io_stretch_end(atvi_memo *m, bool complete);
 
+/* A state beside the computation, which is part of the file from now on, as it is whenever the file is written. It becomes what the file has at
+ * once; false: it has none, and the state may be spoiled. */
+bool atvi_io_memo_attach(atvi_memo *m, atvi_state_fn *fn, void *self);
+
 #endif

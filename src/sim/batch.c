@@ -25,7 +25,9 @@ enum {
 static const double PATIENCE_S = 5; /* for a file that another host may have written */
 static const double GRACE_S = 2;    /* between asking a program to end and killing it */
 static const double SLEEP_MIN_S = 2e-4, SLEEP_MAX_S = 0.02;
-static const double SLEEP_LONG_S = 0.25; /* where the end of every program wakes us */
+/* Where the end of every program wakes us, as signals do: progress is shown as often, but not that of a worker. */
+static const double SLEEP_LONG_S = 0.25, SLEEP_WORKER_S = 1;
+static const double SLEEP_IDLE_S = 0.1; /* where others have all that is left */
 static const double FREE_MIN =
     1 << 16; /* bytes; with less free space, a run may have failed because of that */
 
@@ -335,18 +337,18 @@ static atvi_status look(loop *l, bool *happened) {
   return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
-/* How long to sleep at most. */
-static double longest_nap(const loop *l) {
-  double most = SLEEP_LONG_S, now = atvi_clock_s(), limit = l->b->limit_s;
+/* How long to sleep, if the last time was `before`: longer each time, or at once as long as possible if the end of every program wakes us. */
+static double next_nap(const loop *l, double before) {
+  double most = l->from ? SLEEP_WORKER_S : SLEEP_LONG_S, now = atvi_clock_s(), limit = l->b->limit_s;
   bool busy = false;
   for (atvi_idx k = 0; k < l->n_slot; k++) {
     const atvi_sim_slot *slot = &l->slot[k];
     if (!slot->busy) continue;
     busy = true;
-    if (slot->proc.end < 0 || slot->why[0] || slot->closed_s > 0) return SLEEP_MAX_S;
+    if (slot->proc.end < 0 || slot->why[0] || slot->closed_s > 0) return fmin(1.5 * before, SLEEP_MAX_S);
     if (limit > 0) most = fmin(most, fmax(slot->started_s + limit - now, SLEEP_MIN_S));
   }
-  return busy ? most : SLEEP_MAX_S;
+  return busy ? most : l->from ? SLEEP_IDLE_S : SLEEP_MAX_S;
 }
 
 /* Waits until a program ends or a worker answers, or for that time. */
@@ -404,7 +406,7 @@ static atvi_status go_round(loop *l) {
     ATVI_TRY(check_guard(l));
     ATVI_TRY(look(l, &happened));
     if (!l->from) tell(l);
-    pause = happened ? SLEEP_MIN_S : fmin(1.5 * pause, longest_nap(l));
+    pause = happened ? SLEEP_MIN_S : next_nap(l, pause);
     if (!happened) nap(l, pause);
   }
 }

@@ -20,6 +20,7 @@ extern char **environ;
 
 atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path) {
   if (!path) return ATVI_ENOMEM;
+  if (mkdir(path, 0777) == 0) return ATVI_OK;
   if (!atvi_sim_folder_remove(path)) return atvi_io_file_cannot(s->ctx, "remove the old folder", path, errno);
   return atvi_io_dir_make(s->ctx, path, false);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* syscall */
+#define _DEFAULT_SOURCE /* syscall, vfork */
 #include "io/file.h"
 #include "sim/detail.h"
 #include <dirent.h>
@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the child needs; made before fork, after which only calls that are safe in signal handlers are allowed. */
+/* What the child needs; made before vfork, after which only calls that are safe in signal handlers are allowed, and memory, which
+ * is the parent's, is only read. The cost of a fork would grow with our memory. */
 typedef struct {
   const atvi_proc_spec *spec;
   int in, out, err;
@@ -96,13 +97,12 @@ static atvi_status launch(atvi_ctx *ctx, child *c, atvi_proc *p) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all,
                   &old); /* until exec the child has our handlers, which must not run there */
-  pid_t pid = fork();
+  pid_t pid = vfork();
   if (pid == 0) run_child(c);
   int err = errno;
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   errno = err;
   if (pid < 0) return ATVI_FAIL(ctx, ATVI_EIO, "cannot start another process: %s", strerror(errno));
-  setpgid(pid, pid); /* done by both, so that neither can send a signal too early */
   p->pid = pid;
   p->end = watch(pid);
   p->guard = c->spec->guard;

@@ -372,3 +372,50 @@ for r in sorted(csv.DictReader(open(sys.argv[1] + "/replicates.csv")), key=lambd
   run -0 "$ATVI" sbc cold.atvi --replicates 400 --threads 1 --seed 3 --method ram --out long --worker --until 7s
   says "time"
 }
+
+@test "workers share the methods of a comparison, are killed, and are submitted" {
+  args=(cold.atvi --methods ram,map,atvi,nuts --seed 3)
+  "$ATVI" compare "${args[@]}" --out alone -q
+  # without its time; pages name the folder
+  results() { (cd "$1" && cat */draws.csv */summary.json */scores.json */predict.csv compare.csv compare.json | grep -v seconds); }
+  local pid=() i
+  args+=(--out shared)
+  start() { (exec "$ATVI" compare "${args[@]}" --threads 1 --checkpoint 0.1s --worker >>log 2>&1) & pid[i]=$!; }
+  for i in 0 1 2; do start; done
+  for i in 0 1 2 0 1 2; do
+    sleep "0.$((RANDOM % 9))"
+    kill -KILL "${pid[i]}" 2>/dev/null || true
+    wait "${pid[i]}" 2>/dev/null || true
+    start
+  done
+  run "$ATVI" compare "${args[@]}"
+  [ "$status" -eq 0 ] || fails_with 1 "at work in shared"
+  wait
+  "$ATVI" compare "${args[@]}" --worker
+  run -0 "$ATVI" compare "${args[@]}" --status
+  says "4 of 4 fits are good" "folder: shared"
+  not says "not done"
+  run -0 --separate-stderr "$ATVI" compare "${args[@]}"
+  says "written to shared"
+  not grep -q "method . of 4" <<<"$stderr" # they were all done
+  [ ! -e shared/shards ] && [ ! -e shared/claims ]
+  diff <(results shared) <(results alone)
+  # a fit that takes longer than a job
+  echo "solver rk45 tol 1e-13 maxsteps 1000000" >>cold.atvi
+  args=(cold.atvi --methods ram --no-compile --seed 3 --threads 1)
+  "$ATVI" compare "${args[@]}" --out long -q
+  args+=(--out parts)
+  run -0 "$ATVI" compare "${args[@]}" --worker --until 7s
+  says "its time was over" "0 fits done"
+  [ -s parts/ram/checkpoint ]
+  printf '#!/bin/sh\nfor i in $(seq "$1"); do "$2" >>log 2>&1 & done\n' >start
+  chmod +x start
+  run -0 "$ATVI" compare "${args[@]}" --submit './start {n} {script}' --workers 2 --wait
+  says "1 of 1 fits are good"
+  run -0 "$ATVI" compare "${args[@]}"
+  diff <(results parts) <(results long)
+  run "$ATVI" compare cold.atvi --worker
+  fails_with 2 "--out is missing"
+  run "$ATVI" compare cold.atvi --out long --force --worker
+  fails_with 2 "--force: not with workers"
+}

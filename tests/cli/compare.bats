@@ -84,7 +84,10 @@ interrupted() { # SIGNAL OPTION...
   shift
   "$ATVI" compare cold.atvi --methods map,ram,nf --ess 1e5 --no-compile --threads 1 --out c "$@" >out.txt 2>err.txt 3>&- &
   pid=$!
-  for _ in $(seq 1200); do [ ! -e c/ram ] || [ ! -e c/map/scores.json ] || break; sleep .05; done # map is done, ram runs
+  for _ in $(seq 600); do
+    grep -qs ',map,ok' c/methods.csv && [ -e c/ram/checkpoint ] && break
+    sleep 0.1
+  done
   sleep 1
   kill "-$signal" $pid
   wait $pid || code=$?
@@ -100,6 +103,22 @@ interrupted() { # SIGNAL OPTION...
 }
 
 @test "SIGTERM while side by side keeps what is done" { interrupted TERM --parallel; }
+
+@test "a comparison that was interrupted goes on, and nothing is fitted twice" {
+  interrupted INT
+  [ -e c/ram/checkpoint ]
+  run -2 "$ATVI" compare cold.atvi --methods map,ram,nf --ess 1e5 --no-compile --out c --seed 2
+  says "c was started with another --seed"
+  stat -c %Y.%i c/map/draws.csv >before
+  run -0 --separate-stderr "$ATVI" compare cold.atvi --methods map,ram,nf --ess 1e5 --no-compile --out c
+  says "c/ram was interrupted after" "method 3 of 3: nf"
+  not grep -q "method 1 of 3" <<<"$stderr"
+  stat -c %Y.%i c/map/draws.csv | diff before -
+  [ ! -e c/ram/checkpoint ]
+  "$ATVI" compare cold.atvi --methods map,ram,nf --ess 1e5 --no-compile --out whole --quiet
+  for m in map ram nf; do diff <(draws c/$m) <(draws whole/$m); done
+  diff <(grep -v seconds c/compare.csv) <(grep -v seconds whole/compare.csv)
+}
 
 @test "--force: folders of methods that are no longer compared are reported" {
   "$ATVI" compare cold.atvi --methods map,ram --ess 200 --out c --quiet

@@ -8,6 +8,8 @@ brief=(--quiet --no-report --checkpoint 0.1s)
 
 # Draws and how they were made, but for the time it took.
 whole() { grep -v '^# seconds' "$1/draws.csv"; }
+# Phases and training steps of the history, but for the time.
+trace() { cut -d, -f1,4-7 "$1/history.csv" | sort -u; }
 
 # Runs a command in the background and kills it (SIGKILL) after up to $1 seconds; false: it came to its end.
 cut_short() { # seconds command...
@@ -39,6 +41,7 @@ killed() { # seconds options...
     [ $code -lt 2 ]
     [ ! -e run/checkpoint ] || "$ATVI" fit --resume run "${brief[@]}" --threads $threads
     [ ! -e run ] || diff <(whole run) <(whole whole)
+    [ ! -e run ] || diff <(trace run) <(trace whole)
     [ ! -e run/checkpoint ]
   done
 }

@@ -126,7 +126,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   run "$ATVI" sbc sir.atvi --replicates 1 --out full
   fails_with 1 "full already exists and is not a folder of atvi sbc"
   [ "$(ls full)" = notes ]
-  touch empty/replicates.csv # killed at its very beginning
+  touch empty/replicates.csv empty/.study.json.0a1b2c3d-99999-0.tmp # killed while it wrote its settings
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out empty --quiet
 }
 

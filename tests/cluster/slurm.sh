@@ -170,7 +170,34 @@ scancel -u root >/dev/null 2>&1
 model parallel 'srun -n 2 echo {k} | head -n 1; echo {m}' 6
 timeout 300 "$ATVI" run parallel.atvi --slurm "-p short -n 2" --workers 2 --wait -q >parallel.txt 2>&1
 check "a simulator may be started by srun" done_in parallel 6
+if command -v mpicc >/dev/null && srun --mpi=list 2>&1 | grep -q pmix; then
+  cat >both.c <<'C'
+#include <mpi.h>
+#include <stdio.h>
+int main(int n, char **arg) {
+  int rank, size, sum, own = 1;
+  MPI_Init(&n, &arg);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Reduce(&own, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (rank == 0 && sum == 2) printf("%s\n%s\n", arg[1], arg[2]);
+  MPI_Finalize();
+  return 0;
+}
+C
+  mpicc -o both both.c
+  model mpi 'srun --mpi=pmix -n 2 {here}/both {k} {m}' 4
+  timeout 300 "$ATVI" run mpi.atvi --slurm "-p short -n 2" --workers 2 --wait -q >mpi.txt 2>&1
+  check "so may one that is an MPI program" done_in mpi 4
+else
+  ok "so may one that is an MPI program # SKIP no mpicc, or Slurm without pmix"
+fi
 cp "$TOP"/examples/cold/cold.* .
+compare=(compare cold.atvi --methods ram,map,atvi)
+"$ATVI" "${compare[@]}" --out alone-compare -q >/dev/null 2>&1
+timeout 300 "$ATVI" "${compare[@]}" --out shared-compare --slurm "-p short" --workers 3 --wait >compare.txt 2>&1
+"$ATVI" "${compare[@]}" --out shared-compare -q >/dev/null 2>&1
+check "a comparison on Slurm is that of one process" cmp <(grep -v seconds shared-compare/compare.csv) <(grep -v seconds alone-compare/compare.csv)
 sbc=(sbc cold.atvi --method ram --replicates 8)
 "$ATVI" "${sbc[@]}" --out alone-sbc -q >/dev/null 2>&1
 timeout 300 "$ATVI" "${sbc[@]}" --out shared-sbc --slurm "-p short" --workers 4 --wait >sbc.txt 2>&1

@@ -62,11 +62,10 @@ static void read_replicates(atvi_pool *pool) {
   static const char header[] = "replicate,method,state,a.rank,coverage";
   const atvi_app_model model = {.path = "m.atvi"};
   atvi_json settings = {.pool = pool};
-  atvi_record rec;
+  atvi_record rec = {.command = "study", .header = header, .dir = place_dir};
   atvi_io_json_object(&settings, NULL);
   atvi_io_json_put(&settings, "seed", json_integer(1));
-  if (atvi_app_record_open(pool, &model, place_dir, "study", &settings, header, false, &rec) != ATVI_OK)
-    return;
+  if (atvi_app_record_open(pool, &model, &settings, &rec) != ATVI_OK) return;
   for (atvi_idx r = 0; rec.done && r < rec.done->n_row; r++) {
     double rank = atvi_app_record_number(rec.done, r, "a", "rank");
     if (rank < 0 || rank > ATVI_RANK_MOST) __builtin_trap();

@@ -64,6 +64,25 @@ static void compares(bool parallel) {
   static const char *const files[] = {"out/compare.csv",     "out/compare.json",     "out/atvi/weighted.csv",
                                       "out/ram/scores.json", "out/map/summary.json", "out/ram/predict.csv"};
   for (int i = 0; i < 6; i++) CHECK(access(in_dir(files[i]), R_OK) == 0);
+  /* the same again fits nothing again, and one more method is added */
+  struct stat before, after;
+  CHECK(stat(in_dir("out/ram/draws.csv"), &before) == 0);
+  w.o.fit.out = in_dir("out"); /* whose memory is used in turn */
+  w.o.methods = "ram,nuts";
+  w.o.parallel = false;
+  CHECK_OK(atvi_app_compare(w.ctx, w.pool, &w.o, &w.r));
+  CHECK(w.r.n_fitted == 2 && has(w.r.text, "nuts") && has(w.r.text, "seconds (shared)") == parallel);
+  CHECK(stat(in_dir("out/ram/draws.csv"), &after) == 0 && after.st_ino == before.st_ino &&
+        after.st_mtim.tv_sec == before.st_mtim.tv_sec && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec);
+  CHECK(access(in_dir("out/nuts/checkpoint"), F_OK) != 0);
+  w.o.fit.how.seed = 7;
+  CHECK_STATUS(atvi_app_compare(w.ctx, w.pool, &w.o, &w.r), ATVI_EINVAL);
+  CHECK(has(atvi_errmsg(w.ctx), "another --seed"));
+  w.o.fit.force = true;
+  CHECK_OK(atvi_app_compare(w.ctx, w.pool, &w.o, &w.r));
+  CHECK(w.r.n_fitted == 2 && has(w.r.json, "\"seed\": 7"));
+  w.o.fit.force = false;
+  w.o.fit.out = in_dir("out/ram"); /* something else */
   CHECK_STATUS(atvi_app_compare(w.ctx, w.pool, &w.o, &w.r), ATVI_EEXIST);
   world_free(&w);
 }

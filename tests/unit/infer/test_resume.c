@@ -5,6 +5,7 @@
 #include "infer/fit.h"
 #include "io/memo.h"
 #include "toys.h"
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -177,5 +178,64 @@ static void chains_that_take_over_go_on(void) {
   CHECK(method("atvi", NULL, &t, 6) < 2);
 }
 
+/* ---- atvi_fit ---- */
+
+static bool enough(void *user) { return book->own >= *(const long *)user; }
+
+/* A target of one's own: stopped in the middle, the fit goes on from its file; a file of another fit is refused. */
+static void a_fit_of_the_library_goes_on(void) {
+  toy t = {.lik = banana}, other = {.lik = two_modes};
+  char path[64];
+  ledger shared = {0};
+  long most = LONG_MAX;
+  atvi_ctx *ctx = test_ctx();
+  atvi_fit_opts o = atvi_fit_defaults();
+  atvi_draws *d;
+  book = &shared;
+  cost_s = 3e-5;
+  toy_set(&t, 2, -6, 6);
+  toy_set(&other, 2, -6, 6);
+  snprintf(path, sizeof path, "/tmp/atvi-test-library-%ld", (long)getpid());
+  o.ess = 400;
+  CHECK_OK(atvi_fit(ctx, &t.target, &o, &d));
+  uint64_t want = fingerprint(d);
+  int64_t evaluations = d->made->evaluations;
+  atvi_draws_free(d);
+
+  long whole = book->own;
+  o.checkpoint = path;
+  atvi_ctx_set_stop(ctx, enough, &most);
+  book->own = 0;
+  most = whole / 2;
+  atvi_status status = atvi_fit(ctx, &t.target, &o, &d);
+  CHECK(status == ATVI_OK || status == ATVI_ESTOP);
+  atvi_draws_free(d);
+  CHECK(access(path, F_OK) == 0);
+  most = LONG_MAX;
+  CHECK_STATUS(atvi_fit(ctx, &other.target, &o, &d), ATVI_EDATA);
+  CHECK(d == NULL && strstr(atvi_errmsg(ctx), "another target"));
+  o.seed = 2;
+  CHECK_STATUS(atvi_fit(ctx, &t.target, &o, &d), ATVI_EDATA);
+  CHECK(strstr(atvi_errmsg(ctx), "other options") != NULL);
+  o.seed = 1;
+
+  book->own = 0;
+  atvi_ctx_set_threads(ctx, 3);
+  CHECK_OK(atvi_fit(ctx, &t.target, &o, &d));
+  CHECK(fingerprint(d) == want);
+  CHECK_INT(d->made->evaluations, evaluations);
+  CHECK(book->own < 0.6 * (double)whole);
+  CHECK(access(path, F_OK) != 0);
+  atvi_draws_free(d);
+  o = atvi_fit_defaults();
+  o.method = "map";
+  o.checkpoint = "/nowhere/checkpoint"; /* reported, and the fit goes on */
+  CHECK_OK(atvi_fit(ctx, &t.target, &o, &d));
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 TESTS({"dear", nothing_dear_is_done_twice}, {"methods", every_method_goes_on},
-      {"exact", the_exact_sampler_goes_on}, {"takeover", chains_that_take_over_go_on})
+      {"exact", the_exact_sampler_goes_on}, {"takeover", chains_that_take_over_go_on},
+      {"library", a_fit_of_the_library_goes_on})

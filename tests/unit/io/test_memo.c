@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "testing.h"
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static atvi_ctx *ctx;
@@ -370,7 +371,61 @@ static void memory_failures_are_told(void) {
   end();
 }
 
-TESTS({"entries", entries_are_found_again}, {"keys", keys_tell_bytes_apart},
+/* A state beside the computation is that of the last time the file was written. */
+static void what_is_attached_comes_back(void) {
+  begin();
+  counting c = {.from = 3, .n = 5, .sum = 2.385}, back = {0}, none = {0};
+  atvi_memo *m = open_at(1000);
+  CHECK(!atvi_io_memo_attach(m, counting_state, &c));
+  c.n = 7;
+  atvi_io_memo_close(m, false);
+  size_t size = file_size();
+  for (int k = 0; k < 2; k++) {
+    m = open_at(0);
+    CHECK(atvi_io_memo_attach(m, counting_state, &back));
+    CHECK(back.from == 3 && back.n == 7 + k && back.sum == 2.385);
+    back.n++;
+    atvi_io_memo_close(m, false);
+    CHECK_INT(file_size(), size);
+  }
+  CHECK(!atvi_io_memo_attach(NULL, counting_state, &none));
+  end();
+}
+
+/* All of many evaluations is found again; while they come, a file that has become large is not written at every turn. */
+static void a_large_file_is_written_less_often(void) {
+  enum { BYTES = 1 << 20, N = 80 };
+  begin();
+  atvi_memo *m = open_at(0);
+  char *x = atvi_pool_take(pool, BYTES, 1), name[16];
+  memset(x, 42, BYTES);
+  size_t most = 0, written = 0;
+  int times = 0;
+  for (int i = 0; i < N; i++) {
+    struct stat st;
+    snprintf(name, sizeof name, "%d", i);
+    atvi_io_memo_put(m, true, key_of(name), x, BYTES);
+    CHECK(stat(path, &st) == 0);
+    if ((size_t)st.st_size > written) times++, written = (size_t)st.st_size;
+    most += BYTES;
+  }
+  CHECK(times >= 1 && times < N / 2);
+  stop = true;
+  atvi_io_memo_put(m, true, key_of("last"), x, BYTES);
+  stop = false;
+  CHECK(file_size() > most);
+  atvi_io_memo_close(m, false);
+  m = open_at(1000);
+  for (int i = 0; i < N; i++) {
+    snprintf(name, sizeof name, "%d", i);
+    CHECK(atvi_io_memo_get(m, key_of(name), x, BYTES));
+  }
+  atvi_io_memo_close(m, true);
+  end();
+}
+
+TESTS({"attached", what_is_attached_comes_back}, {"large", a_large_file_is_written_less_often},
+      {"entries", entries_are_found_again}, {"keys", keys_tell_bytes_apart},
       {"none", nothing_is_kept_without_one}, {"stretches", stretches_go_on_from_their_mark},
       {"lean", lean_stretches_keep_no_evaluations}, {"inside", one_inside_another_is_part_of_it},
       {"fit", a_state_that_does_not_fit_is_not_taken}, {"due", it_is_written_when_due_and_on_a_stop},
