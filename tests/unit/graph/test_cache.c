@@ -243,15 +243,15 @@ static void child_of(const char *script, const char *file) {
   unlink(file);
 }
 
-/* Numbers in the file: how many, and whether one is still a process after a moment. */
+/* Numbers in the file: how many, and whether one is still a process after half of its time. */
 static int numbers(const char *file, bool *alive) {
   int n = 0, pid;
   FILE *f = fopen(file, "r");
   *alive = false;
   while (f && fscanf(f, "%d", &pid) == 1) {
     int tries = 0;
-    while (kill(pid, 0) == 0 && ++tries < 200) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    *alive = *alive || tries == 200;
+    while (kill(pid, 0) == 0 && ++tries < 1500) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    *alive = *alive || tries == 1500;
     n++;
   }
   if (f) fclose(f);

@@ -107,7 +107,14 @@ static void alternatives_of_a_density(void) {
     for (atvi_idx i = 0; i < t->n_branch; i++) {
       double theta[2] = {x, y}, lp, ll, gp[2], gl[2];
       atvi_outcome outcome;
-      t->ops->eval_branch(t->self, work, i, &(atvi_batch){1, theta, &lp, &ll, gp, gl, &outcome});
+      t->ops->eval_branch(t->self, work, i,
+                          &(atvi_batch){.B = 1,
+                                        .theta = theta,
+                                        .log_prior = &lp,
+                                        .log_lik = &ll,
+                                        .grad_prior = gp,
+                                        .grad_lik = gl,
+                                        .outcome = &outcome});
       CHECK_INT(outcome, ATVI_RUN_OK);
       if (k > 1) continue;
       seen[0] = seen[0] || (fabs(ll - a) < 1e-12 && fabs(gl[0] + x) < 1e-12 && fabs(gl[1] + y) < 1e-12);
