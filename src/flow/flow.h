@@ -141,7 +141,7 @@ ATVI_CHECKED atvi_status atvi_flow_copula_new(atvi_ctx *ctx, atvi_idx d, int fac
 void atvi_flow_copula_free(atvi_copula *c);           /* NULL is fine */
 atvi_idx atvi_flow_copula_size(const atvi_copula *c); /* of theta, d (4 + k) */
 /* Nearly standard normal: mu and g 0, h 0.001, B small and random but always the same (B = 0 is a saddle point), marginal
- * variances of psi 1. */
+ * variances of psi 1. All zeros are the same without B. */
 void atvi_flow_copula_init(const atvi_copula *c, double *theta);
 
 /* Scratch for batches of up to max_B >= 1 draws. Errors: EINVAL (max_B), ENOMEM. ctx and c must outlive *out. */

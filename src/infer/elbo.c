@@ -150,12 +150,16 @@ void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, con
 
 /* y = chol^-1 (x - shift) */
 void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y) {
-  for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx b = 0; b < n; b++) {
-      double r = x[i * n + b] - m->shift[i];
-      for (atvi_idx k = 0; k < i; k++) r -= m->chol[i * d + k] * y[k * n + b];
-      y[i * n + b] = r / m->chol[i * d + i];
+  for (atvi_idx i = 0; i < d; i++) {
+    double *yi = y + i * n;
+    for (atvi_idx b = 0; b < n; b++) yi[b] = x[i * n + b] - m->shift[i];
+    for (atvi_idx k = 0; k < i; k++) {
+      double c = m->chol[i * d + k];
+      const double *yk = y + k * n;
+      for (atvi_idx b = 0; b < n && c != 0; b++) yi[b] -= c * yk[b];
     }
+    for (atvi_idx b = 0; b < n; b++) yi[b] /= m->chol[i * d + i];
+  }
   if (m->bend.n > 0) atvi_infer_bend_back(&m->bend, d, n, y);
 }
 

@@ -13,6 +13,9 @@ static const double ONE = 1;
 enum { WIDE = 60, WIDE_FACTORS = 5 };
 /* Above this many, units are fitted one by one: below, a flow takes no longer. */
 enum { MANY = 30 };
+#define GRADIENT_RUNS 3.0 /* that a gradient costs */
+#define WELL_BELOW 0.7    /* of its threshold is k-hat where there is no need to look for better */
+#define ENOUGH 0.5        /* of the effective size wanted */
 
 atvi_vi_opts atvi_infer_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
@@ -190,7 +193,7 @@ atvi_vi_quality atvi_infer_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t s
   }
   atvi_psis_info p = atvi_math_psis(c.n, weight, weight, weight + c.n);
   if (seen) *seen = c;
-  return (atvi_vi_quality){p.log_mean, p.khat, p.ess / (double)c.n};
+  return (atvi_vi_quality){p.log_mean, p.khat, p.ess / (double)c.n, p.excess};
 }
 
 double atvi_infer_vi_best_evidence(const atvi_vi *v) {
@@ -374,6 +377,17 @@ static void improve(atvi_vi *v) {
   }
 }
 
+/* Whether draws of m, the normal approximation itself, are worth so much that as many as are wanted take fewer runs than the shortest training. */
+static bool needs_no_training(atvi_vi *v, const atvi_member *m) {
+  const atvi_vi_tuning *t = &v->tuning;
+  double gradients = v->opts.batch * t->round_steps * (t->halvings + 1);
+  atvi_vi_quality q = atvi_infer_vi_judge(v, m, v->scramble++, NULL);
+  double draws = atvi_infer_vi_draws(v, q.share);
+  return v->opts.exact == ATVI_EXACT_AUTO && draws < GRADIENT_RUNS * gradients &&
+         draws * q.share > ENOUGH * ATVI_VI_ESS_WIDE &&
+         atvi_math_psis_permits(ATVI_VI_LOOK, q.khat / WELL_BELOW, q.excess);
+}
+
 /* Many coordinates: a ladder has as many rungs as the posterior is narrower than the prior in all of them together. Where the best maximum is
  * a peak, its normal approximation is a better place to begin. */
 static atvi_status train(atvi_vi *v) {
@@ -382,7 +396,14 @@ static atvi_status train(atvi_vi *v) {
   bool found = false;
   if (v->wide) ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
   if (found) {
+    double *phi = m->phi;
     *m = top;
+    memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
+    memset(m->phi, 0,
+           (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
+    v->converged = needs_no_training(v, m);
+    if (v->converged) return ATVI_OK;
+    memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
     v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
   } else {
     v->converged = atvi_infer_vi_train(v, m);

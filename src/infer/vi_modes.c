@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#define THIN 1e-4 /* of the variance of a coordinate given those before it, which a factor may lose */
 enum { PROBES = ATVI_VI_PROBES };
 enum { BRANCH_STARTS = 4 }; /* climbs of each alternative in the text of the density */
 #define LOG_2PI 1.8378770664093453
@@ -236,11 +237,23 @@ static atvi_status find_summits(atvi_vi *v, atvi_idx n, const double *start) {
   return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes);
 }
 
+/* Entries of a factor that do not matter become zeros, which cost nothing: in a hierarchy, all but those of what is common. */
+static void thin(atvi_idx d, double *chol) {
+  for (atvi_idx i = 1; i < d; i++) {
+    double *row = chol + i * d, least = THIN * row[i] * row[i] / (double)d;
+    for (atvi_idx k = 0; k < i; k++)
+      if (row[k] * row[k] < least) row[k] = 0;
+  }
+}
+
 /* The best maximum as a member. */
 static atvi_status take_summit(atvi_vi *v, atvi_member *m, bool *found) {
   const atvi_peak *p = v->modes.mode;
   *found = v->modes.n > 0 && isfinite(p->log_evidence);
-  return !*found || atvi_infer_vi_member_new(v, p->x, p->chol, m) ? ATVI_OK : ATVI_ENOMEM;
+  if (!*found) return ATVI_OK;
+  if (!atvi_infer_vi_member_new(v, p->x, p->chol, m)) return ATVI_ENOMEM;
+  thin(v->d, m->chol);
+  return ATVI_OK;
 }
 
 /* Straight maps, and the maxima again in the new coordinates. */

@@ -101,6 +101,8 @@ typedef struct {
   double log_evidence, khat;
   /* Effective size per draw. */
   double share;
+  /* As in atvi_psis_info. */
+  double excess;
 } atvi_vi_quality;
 
 /* Makes what the options need, from ctx, ev and opts; close frees it, also after a failure. Errors: EINVAL, ENOMEM. */
@@ -223,6 +225,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w
 /* Draws block by block (vi_blocks.c), in *w, which is zero: as many as are wanted, with weights in which each block counts for itself. None if the
  * coordinates do not come in blocks, or nothing could be found to draw from. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w);
+/* Draws for the effective size wanted, if a draw is worth this share of an independent one. */
+double atvi_infer_vi_draws(const atvi_vi *v, double share);
 /* Room for n draws; and the weights of draws that came from elsewhere, with log_q such that log_pi - log_q is that of a weight. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_weights_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n);
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w);
