@@ -60,11 +60,14 @@ static void cosines_back(const double *a, double *x, double *re, double *im) {
 
 /* || f^(s) ||^2 of the density damped with t, a[k] its cosine coefficients; without the factor pi^2s / 2. */
 static double roughness(const double *a, int s, double t) {
-  double sum = 0;
+  double sum = 0, c = ATVI_PI * ATVI_PI * t, damp = exp(-c), fall = damp * damp * damp, faster = exp(-2 * c);
   for (int k = 1; k < GRID; k++) {
-    double k2 = (double)k * k, e = k2 * ATVI_PI * ATVI_PI * t;
-    if (e > 60.0) break;
-    sum += pow(k2, s) * a[k] * a[k] * exp(-e);
+    double k2 = (double)k * k, power = k2;
+    if (k2 * c > 60.0) break;
+    for (int i = 1; i < s; i++) power *= k2;
+    sum += power * a[k] * a[k] * damp;
+    damp *= fall; /* exp(-k^2 c), whose ratios fall by a constant factor */
+    fall *= faster;
   }
   return sum;
 }
