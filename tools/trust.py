@@ -83,11 +83,11 @@ def extract(folder, answer):
             continue
         x = columns[p["name"]]
         m = math.fsum(a * b for a, b in zip(w, x))
-        dev = [(b - m) ** 2 for b in x]
+        dev = [(b - m) * (b - m) for b in x]
         v = math.fsum(a * b for a, b in zip(w, dev))
         if weighted:
             e_mean = math.sqrt(math.fsum(a * b for a, b in zip(w2, dev)))
-            e_sd = math.sqrt(math.fsum(a * (b - v) ** 2 for a, b in zip(w2, dev))) / (2 * v) if v > 0 else 0.0
+            e_sd = math.sqrt(math.fsum(a * (b - v) * (b - v) for a, b in zip(w2, dev))) / (2 * v) if v > 0 else 0.0
         else:
             bulk, tail = (p.get(k) or len(x) for k in ("ess_bulk", "ess_tail"))
             fourth = math.fsum(a * b * b for a, b in zip(w, dev))
