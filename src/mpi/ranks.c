@@ -307,6 +307,11 @@ static void eval_exact(const void *self, void *work, const atvi_batch *b) {
   t->ops->eval_exact(t->self, ((seat *)work)->base, b);
 }
 
+static void eval_branch(const void *self, void *work, atvi_idx k, const atvi_batch *b) {
+  const atvi_target *t = ((const shared *)self)->base;
+  t->ops->eval_branch(t->self, ((seat *)work)->base, k, b);
+}
+
 static void latent(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                    const double *theta, double *out) {
   const atvi_target *t = ((const shared *)self)->base;
@@ -379,6 +384,7 @@ static void wrap(shared *s) {
                              .eval_frozen = o->eval_frozen ? eval_frozen : NULL,
                              .eval_exact = o->eval_exact ? eval_exact : NULL,
                              .leave_one_out = o->leave_one_out ? leave_one_out : NULL,
+                             .eval_branch = o->eval_branch ? eval_branch : NULL,
                              .latent = o->latent ? latent : NULL,
                              .prior_place = o->prior_place ? prior_place : NULL,
                              .prior_place_vjp = o->prior_place_vjp ? prior_place_vjp : NULL,

@@ -61,6 +61,19 @@ rank_of() {
   same held held-3
 }
 
+@test "ranks evaluate units for fits unit by unit, and alternatives of a density" {
+  seq 40 | awk 'BEGIN { print "town,y" } { print "t" $1 "," $1 % 5 }' >counts.csv
+  cut -d, -f1 counts.csv >towns.csv
+  printf 'param mu ~ normal(0, 2)\nparam tau ~ halfnormal(1)\neach town from "towns.csv" {\n  param theta ~ normal(mu, tau)\n' >towns.atvi
+  printf '  data "counts.csv"\n  observe y ~ poisson(exp(theta))\n}\n' >>towns.atvi
+  printf 'param x ~ normal(0, 5)\nlogp log_sum_exp(-0.5*((x - 3)/0.1)^2, -0.5*(x + 3)^2)\n' >two.atvi
+  for m in towns two; do
+    "$ATVI" fit $m.atvi --quiet --out $m-1
+    ranks 3 "$ATVI" fit $m.atvi --quiet --out $m-3
+    same $m-1 $m-3
+  done
+}
+
 @test "mistakes are reported once, with the status of a single process" {
   echo 'param' >bad.atvi
   run -2 --separate-stderr ranks 3 "$ATVI" fit bad.atvi
