@@ -449,7 +449,8 @@ static atvi_status run(fit *f) {
   atvi_vi_part *first = &v->part[v->n_part++];
   if (!atvi_infer_vi_member_new(v, NULL, NULL, &first->at)) return ATVI_ENOMEM;
   ATVI_TRY(first_look(v));
-  phase now = v->d > MANY && v->opts.exact == ATVI_EXACT_AUTO ? BLOCKS : TRAIN;
+  bool asked = v->opts.shape.layers > 0 || v->opts.freeze || v->opts.n_rung > 0; /* for a flow, or a ladder */
+  phase now = v->d > MANY && !asked && v->opts.exact == ATVI_EXACT_AUTO ? BLOCKS : TRAIN;
   for (; now != DELIVER; now = after(f, now)) ATVI_TRY(enter(f, now));
   return enter(f, DELIVER);
 }

@@ -121,15 +121,50 @@ static double step_of(const finder *f, const atvi_vi_piece *p, atvi_idx l) {
   return f->scaled ? ATVI_PEAK_STEP_SD * sqrt(sum) : ATVI_PEAK_STEP;
 }
 
+/* H^-1 y in place of y, by the factor l[n][n] of H; returns y' H^-1 y / 2. */
+static double solve(atvi_idx n, const double *l, double *y) {
+  double half = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    for (atvi_idx k = 0; k < i; k++) y[i] -= l[i * n + k] * y[k];
+    y[i] /= l[i * n + i];
+    half += 0.5 * y[i] * y[i];
+  }
+  for (atvi_idx i = n - 1; i >= 0; i--) {
+    for (atvi_idx k = i + 1; k < n; k++) y[i] -= l[k * n + i] * y[k];
+    y[i] /= l[i * n + i];
+  }
+  return half;
+}
+
+/* The same with the covariance of a piece in place of H^-1. */
+static double spread(const atvi_vi_piece *p, double *y) {
+  double half = 0;
+  for (atvi_idx k = 0; k < p->n; k++) {
+    y[k] *= p->chol[k * p->n + k];
+    for (atvi_idx i = k + 1; i < p->n; i++) y[k] += p->chol[i * p->n + k] * y[i];
+    half += 0.5 * y[k] * y[k];
+  }
+  for (atvi_idx i = p->n - 1; i >= 0; i--) {
+    y[i] *= p->chol[i * p->n + i];
+    for (atvi_idx k = 0; k < i; k++) y[i] += p->chol[i * p->n + k] * y[k];
+  }
+  return half;
+}
+
+/* Log density of a piece at a point of the last evaluation, of B. */
+static double density(const room *r, atvi_idx b, atvi_idx B, atvi_idx at) {
+  return r->prior[b * B + at] + r->lik[b * B + at] + r->ldj[b * B + at];
+}
+
 /* Newton's step for one block of a column, from the evaluation at `at` and the differences behind it. */
 static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
   const atvi_vi_piece *p = &f->a->piece[b];
   const room *r = &f->r;
   columns *c = &f->c;
   atvi_idx n = p->n, most = f->a->most, nc = c->n;
-  double *h = r->h, rise = 0, log_det = 0;
+  double *h = r->h;
   bool known = true;
-  c->tf[b * nc + j] = r->prior[b * B + at] + r->lik[b * B + at] + r->ldj[b * B + at];
+  c->tf[b * nc + j] = density(r, b, B, at);
   for (atvi_idx l = 0; l < n; l++) {
     known = known && isfinite(r->log_pi[at + 1 + 2 * l]) && isfinite(r->log_pi[at + 2 + 2 * l]);
     for (atvi_idx i = 0; i < n; i++) {
@@ -141,31 +176,9 @@ static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
     for (atvi_idx l = 0; l <= i; l++) h[i * n + l] = 0.5 * (h[i * n + l] + h[l * n + i]);
   known = known && atvi_math_cholesky(n, h);
   double y[ATVI_VI_BLOCK_MOST];
-  if (known) { /* L y = g, L' s = y */
-    for (atvi_idx i = 0; i < n; i++) {
-      y[i] = c->tg[p->of[i] * nc + j];
-      for (atvi_idx l = 0; l < i; l++) y[i] -= h[i * n + l] * y[l];
-      y[i] /= h[i * n + i];
-      rise += 0.5 * y[i] * y[i];
-      log_det += 2 * log(h[i * n + i]);
-    }
-    for (atvi_idx i = n - 1; i >= 0; i--) {
-      for (atvi_idx l = i + 1; l < n; l++) y[i] -= h[l * n + i] * y[l];
-      y[i] /= h[i * n + i];
-    }
-  } else { /* by the covariance that there is */
-    double z[ATVI_VI_BLOCK_MOST];
-    for (atvi_idx l = 0; l < n; l++) {
-      z[l] = 0;
-      for (atvi_idx i = l; i < n; i++) z[l] += p->chol[i * n + l] * c->tg[p->of[i] * nc + j];
-      rise += 0.5 * z[l] * z[l];
-    }
-    for (atvi_idx i = 0; i < n; i++) {
-      y[i] = 0;
-      for (atvi_idx l = 0; l <= i; l++) y[i] += p->chol[i * n + l] * z[l];
-    }
-    log_det = -2 * p->log_det;
-  }
+  for (atvi_idx i = 0; i < n; i++) y[i] = c->tg[p->of[i] * nc + j];
+  double rise = known ? solve(n, h, y) : spread(p, y), log_det = known ? 0 : -2 * p->log_det;
+  for (atvi_idx i = 0; i < n && known; i++) log_det += 2 * log(h[i * n + i]);
   double cut = rise > 0.5 * FAR * FAR ? FAR / sqrt(2 * rise) : 1;
   for (atvi_idx i = 0; i < n; i++) c->tstep[p->of[i] * nc + j] = cut * y[i];
   c->trise[b * nc + j] = rise;
@@ -174,6 +187,20 @@ static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
   double *keep = c->thess + b * most * most;
   keep[0] = NAN;
   if (known) memcpy(keep, h, (size_t)(n * n) * sizeof *h);
+}
+
+/* The first B points of the room, with gradients or without. */
+static void evaluate(finder *f, atvi_idx B, bool gradient) {
+  room *r = &f->r;
+  atvi_infer_space_eval(f->a->v->space, &(atvi_space_batch){.B = B,
+                                                            .x = r->x,
+                                                            .beta = 1,
+                                                            .theta = r->theta,
+                                                            .log_pi = r->log_pi,
+                                                            .dx = gradient ? r->dx : NULL,
+                                                            .block_prior = r->prior,
+                                                            .block_lik = r->lik,
+                                                            .block_ldj = r->ldj});
 }
 
 /* All that is known of the columns at tx. */
@@ -195,19 +222,11 @@ static void look(finder *f) {
           x[2 + 2 * l] -= by;
         }
     }
-    atvi_infer_space_eval(f->a->v->space, &(atvi_space_batch){.B = B,
-                                                              .x = r->x,
-                                                              .beta = 1,
-                                                              .theta = r->theta,
-                                                              .log_pi = r->log_pi,
-                                                              .dx = r->dx,
-                                                              .block_prior = r->prior,
-                                                              .block_lik = r->lik,
-                                                              .block_ldj = r->ldj});
+    evaluate(f, B, true);
     for (atvi_idx j = 0; j < m; j++) {
       atvi_idx at = j * per;
       for (atvi_idx i = 0; i < d; i++) c->tg[i * c->n + first + j] = r->dx[i * B + at];
-      c->tf[first + j] = r->prior[at] + r->lik[at] + r->ldj[at];
+      c->tf[first + j] = density(r, 0, B, at);
       for (atvi_idx b = 1; b <= n; b++) newton(f, b, first + j, at, B);
     }
   }
@@ -341,7 +360,7 @@ static bool inverse_chol(atvi_idx n, const double *h, double *out) {
   return atvi_math_cholesky(n, out);
 }
 
-static void set_log_det(atvi_vi_piece *p) {
+void atvi_infer_vi_piece_log_det(atvi_vi_piece *p) {
   p->log_det = 0;
   for (atvi_idx i = 0; i < p->n; i++) p->log_det += log(p->chol[i * p->n + i]);
 }
@@ -368,7 +387,7 @@ static void take_blocks(finder *f) {
     if (isnan(h[0])) continue;
     double *chol = f->r.h;
     if (inverse_chol(p->n, h, chol)) memcpy(p->chol, chol, (size_t)(p->n * p->n) * sizeof *chol);
-    set_log_det(p);
+    atvi_infer_vi_piece_log_det(p);
   }
 }
 
@@ -382,10 +401,7 @@ static bool first_widths(finder *f) {
     for (atvi_idx i = 0; i < d; i++) r->x[2 * i] = r->x[2 * i + 1] = f->c.x[i * f->c.n];
     r->x[2 * p0->of[k]] += ATVI_PEAK_STEP;
     r->x[2 * p0->of[k] + 1] -= ATVI_PEAK_STEP;
-    atvi_infer_space_eval(
-        f->a->v->space,
-        &(atvi_space_batch){
-            .B = 2, .x = r->x, .beta = 1, .theta = r->theta, .log_pi = r->log_pi, .dx = r->dx});
+    evaluate(f, 2, true);
     if (!isfinite(r->log_pi[0]) || !isfinite(r->log_pi[1])) return false;
     double h = (r->dx[2 * p0->of[k] + 1] - r->dx[2 * p0->of[k]]) / (2 * ATVI_PEAK_STEP);
     p0->chol[k * p0->n + k] = 1 / sqrt(fmax(h, ATVI_PEAK_FLOOR));
@@ -466,7 +482,7 @@ static void move_centre(finder *f) {
   }
 }
 
-/* From the end of a climb, x[d]. */
+/* From the end of a climb, x[d]. False: it does not come to a maximum, or there is no time. */
 static bool maximise(finder *f, const double *x) {
   atvi_vi_arrow *a = f->a;
   atvi_vi_piece *p0 = &a->piece[0];
@@ -477,7 +493,7 @@ static bool maximise(finder *f, const double *x) {
     memset(p->chol, 0, (size_t)(p->n * p->n) * sizeof *p->chol);
     for (atvi_idx i = 0; i < p->n; i++) p->mean[i] = x[p->of[i]], p->chol[i * p->n + i] = 0.1;
     memset(p->slope, 0, (size_t)(p->n * p0->n) * sizeof *p->slope);
-    set_log_det(p);
+    atvi_infer_vi_piece_log_det(p);
   }
   c->n = 1;
   spread_out(f);
@@ -485,7 +501,9 @@ static bool maximise(finder *f, const double *x) {
   if (!isfinite(integral(f, 0)) || !first_widths(f)) return false;
   take_blocks(f);
   f->scaled = true;
-  for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(a->v); round++) {
+  double gain = HUGE_VAL;
+  for (int round = 0; round < ROUNDS && gain > ATVI_OPTIMUM_RISE; round++) {
+    if (atvi_infer_vi_late(a->v)) return false;
     c->n = 1 + 2 * p0->n;
     spread_out(f);
     settle(f);
@@ -494,17 +512,15 @@ static bool maximise(finder *f, const double *x) {
       continue;
     }
     take_blocks(f);
-    double gain = step_common(f);
+    gain = step_common(f);
     if (!isfinite(gain)) return false;
     move_centre(f);
     atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ROUNDS, "the maximum is %.2g nats higher",
                        gain);
-    if (gain < ATVI_OPTIMUM_RISE) break;
-    if (round + 1 == ROUNDS) return false;
   }
   memcpy(a->from, p0->mean, (size_t)p0->n * sizeof *a->from);
-  set_log_det(p0);
-  return true;
+  atvi_infer_vi_piece_log_det(p0);
+  return gain <= ATVI_OPTIMUM_RISE;
 }
 
 /* Widths of the halves: such that the density falls no faster than that of the block, anywhere up to WIDTHS standard deviations. */
@@ -520,19 +536,12 @@ static void measure_widths(finder *f) {
           r->x[p->of[i] * B + k] =
               p->mean[i] + (b > 0 && l < p->n && i >= l ? (k - WIDTHS) * p->chol[i * p->n + l] : 0);
     }
-    atvi_infer_space_eval(a->v->space, &(atvi_space_batch){.B = B,
-                                                           .x = r->x,
-                                                           .beta = 1,
-                                                           .theta = r->theta,
-                                                           .log_pi = r->log_pi,
-                                                           .block_prior = r->prior,
-                                                           .block_lik = r->lik,
-                                                           .block_ldj = r->ldj});
+    evaluate(f, B, false);
     for (atvi_idx b = 1; b <= a->b->n; b++) {
       atvi_vi_piece *p = &a->piece[b];
       double fb[B];
       if (l >= p->n) continue;
-      for (int k = 0; k < B; k++) fb[k] = r->prior[b * B + k] + r->lik[b * B + k] + r->ldj[b * B + k];
+      for (int k = 0; k < B; k++) fb[k] = density(r, b, B, k);
       p->up[l] = p->down[l] = WIDTH_LEAST;
       for (int k = 1; k <= WIDTHS; k++) {
         double up = fb[WIDTHS] - fb[WIDTHS + k], down = fb[WIDTHS] - fb[WIDTHS - k], most = WIDTHS;
@@ -543,17 +552,22 @@ static void measure_widths(finder *f) {
   }
 }
 
-/* How far the block of column j is from the centre, squared, in standard deviations. */
-static double far_off(const finder *f, atvi_idx b, atvi_idx j) {
-  const atvi_vi_piece *p = &f->a->piece[b];
+/* Squared distance of a point x[i * stride] from the middle of a piece, in standard deviations. */
+static double far_off(const atvi_vi_piece *p, const double *x, atvi_idx stride) {
   double y[ATVI_VI_BLOCK_MOST], far = 0;
   for (atvi_idx i = 0; i < p->n; i++) {
-    y[i] = f->c.x[p->of[i] * f->c.n + j] - p->mean[i];
+    y[i] = x[p->of[i] * stride] - p->mean[i];
     for (atvi_idx l = 0; l < i; l++) y[i] -= p->chol[i * p->n + l] * y[l];
     y[i] /= p->chol[i * p->n + i];
     far += y[i] * y[i];
   }
   return far;
+}
+
+/* x[d] in the middle of all pieces. */
+static void centre(const finder *f, double *x) {
+  for (atvi_idx b = 0; b <= f->a->b->n; b++)
+    for (atvi_idx i = 0; i < f->a->piece[b].n; i++) x[f->a->piece[b].of[i]] = f->a->piece[b].mean[i];
 }
 
 typedef enum { SINGLE, MOVED, SEVERAL } others;
@@ -562,7 +576,6 @@ typedef enum { SINGLE, MOVED, SEVERAL } others;
  * replace theirs in top[d]. */
 static others look_for_others(finder *f, atvi_idx n, const double *x, double *top) {
   atvi_vi_arrow *a = f->a;
-  const atvi_vi_piece *p0 = &a->piece[0];
   columns *c = &f->c;
   others found = SINGLE;
   c->n = n;
@@ -571,16 +584,15 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
     for (atvi_idx i = 0; i < a->piece[b].n; i++) {
       const atvi_vi_piece *p = &a->piece[b];
       for (atvi_idx j = 0; j < (b > 0 ? 1 : n); j++) c->x[p->of[i] * n + j] = p->mean[i];
-      top[p->of[i]] = p->mean[i];
     }
+  centre(f, top);
   settle(f);
   for (atvi_idx b = 1; b <= a->b->n; b++) {
     atvi_idx best = 0;
     for (atvi_idx j = 1; j < n; j++) {
-      double low = c->f[b * n] - c->f[b * n + j], far = far_off(f, b, j);
+      double low = c->f[b * n] - c->f[b * n + j], far = far_off(&a->piece[b], c->x + j, n);
       bool there = c->rise[b * n + j] < OTHER_RISE; /* not on its way still */
       if (!(far > OTHER_FAR * OTHER_FAR && low < OTHER_LOW && there)) continue;
-
       if (c->f[b * n + j] > c->f[b * n + best]) best = j;
       if (found == SINGLE) found = SEVERAL;
     }
@@ -588,13 +600,7 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
     found = MOVED;
     for (atvi_idx i = 0; i < a->piece[b].n; i++) top[a->piece[b].of[i]] = c->x[a->piece[b].of[i] * n + best];
   }
-  for (atvi_idx i = 0; i < p0->n; i++) top[p0->of[i]] = p0->mean[i];
   return found;
-}
-
-static void centre(const finder *f, double *x) {
-  for (atvi_idx b = 0; b <= f->a->b->n; b++)
-    for (atvi_idx i = 0; i < f->a->piece[b].n; i++) x[f->a->piece[b].of[i]] = f->a->piece[b].mean[i];
 }
 
 /* From the end of a climb, top[d], which becomes where it leads; *h the integral there. */
@@ -607,19 +613,6 @@ static others climb_on(finder *f, atvi_idx n, const double *end, double *top, do
     more = look_for_others(f, n, end, top);
   }
   return more;
-}
-
-/* Whether top[d] is another place than the centre, in what is common. */
-static bool is_elsewhere(const finder *f, const double *top) {
-  const atvi_vi_piece *p = &f->a->piece[0];
-  double *y = f->move, far = 0;
-  for (atvi_idx i = 0; i < p->n; i++) {
-    y[i] = top[p->of[i]] - p->mean[i];
-    for (atvi_idx l = 0; l < i; l++) y[i] -= p->chol[i * p->n + l] * y[l];
-    y[i] /= p->chol[i * p->n + i];
-    far += y[i] * y[i];
-  }
-  return far > 1;
 }
 
 atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double *start, bool *found) {
@@ -657,7 +650,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   if (!isfinite(h[best])) return ATVI_OK;
   *found = climb_on(&f, n, end, top + best * d, &h[best]) == SINGLE;
   for (atvi_idx t = 0; t < TOPS; t++)
-    if (h[t] > h[best] - OTHER_LOW && is_elsewhere(&f, top + t * d)) *found = false;
+    if (h[t] > h[best] - OTHER_LOW && far_off(&a->piece[0], top + t * d, 1) > 1) *found = false;
   if (*found) measure_widths(&f);
   return ATVI_OK;
 }

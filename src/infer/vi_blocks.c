@@ -201,11 +201,6 @@ static double temper(atvi_idx n, const double *log_w, double least, double *e) {
   }
 }
 
-static void set_log_det(atvi_vi_piece *p) {
-  p->log_det = 0;
-  for (atvi_idx i = 0; i < p->n; i++) p->log_det += log(p->chol[i * p->n + i]);
-}
-
 /* Mean and covariance of what is common, from weighted draws x0[common][n]. */
 static void follow(blocks *s, atvi_idx n, const double *x0, const double *e, double *cov) {
   atvi_vi_piece *p = &s->a.piece[0];
@@ -222,7 +217,7 @@ static void follow(blocks *s, atvi_idx n, const double *x0, const double *e, dou
     }
   if (!atvi_math_cholesky(p->n, cov)) return;
   memcpy(p->chol, cov, (size_t)(p->n * p->n) * sizeof *cov);
-  set_log_det(p);
+  atvi_infer_vi_piece_log_det(p);
 }
 
 static double effective(atvi_idx n, const double *log_w, double *e) {
@@ -243,7 +238,7 @@ static void restore(blocks *s, const double *kept) {
   atvi_vi_piece *p = &s->a.piece[0];
   memcpy(p->mean, kept, (size_t)p->n * sizeof *kept);
   memcpy(p->chol, kept + p->n, (size_t)(p->n * p->n) * sizeof *kept);
-  set_log_det(p);
+  atvi_infer_vi_piece_log_det(p);
 }
 
 /* At least two pairs, without which S would not be known. */
@@ -276,6 +271,7 @@ static atvi_status adapt(blocks *s, double *share) {
     }
     double size = effective(n, log_w, e), power = temper(n, log_w, LEAST * (double)n, e);
     *share = size / (double)n;
+    if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
     atvi_idx k = best_k(s);
     if (power == 1 && size < BETTER * before && k <= s->k) {
@@ -319,9 +315,7 @@ static void keep(blocks *s, atvi_idx B, atvi_idx j, const atvi_idx *picked, doub
 static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   atvi_vi *v = s->v;
   double want = isnan(v->opts.ess) ? ATVI_VI_ESS_WIDE : v->opts.ess;
-  double most =
-      isnan(v->opts.ess) ? fmax(ATVI_VI_VALUES / (double)v->d, ATVI_VI_DRAWS / 16) : 8 * ATVI_VI_DRAWS;
-  atvi_idx per = (atvi_idx)ceil(fmin(1.1 * want / share, most) / ATVI_VI_BLOCKS);
+  atvi_idx per = (atvi_idx)ceil(fmin(1.1 * want / share, atvi_infer_vi_most_draws(v)) / ATVI_VI_BLOCKS);
   atvi_idx *picked = atvi_pool_take(s->pool, (size_t)(1 + s->a.b->n), sizeof *picked), chunk = CHUNK / s->k;
   if (!picked) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_vi_weights_room(v, w, ATVI_VI_BLOCKS * per));

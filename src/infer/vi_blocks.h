@@ -34,6 +34,8 @@ typedef struct {
   atvi_pool *pool;
 } atvi_vi_arrow;
 
+/* Sets it from chol. */
+void atvi_infer_vi_piece_log_det(atvi_vi_piece *p);
 /* Lays it out, with no numbers yet. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_arrow_new(atvi_vi *v, atvi_pool *pool, atvi_vi_arrow *out);
 /* The normal approximation at the maximum of the integral over the blocks, itself by normal approximations (Laplace's method), from climbs

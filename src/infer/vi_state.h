@@ -225,7 +225,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w
 /* Draws block by block (vi_blocks.c), in *w, which is zero: as many as are wanted, with weights in which each block counts for itself. None if the
  * coordinates do not come in blocks, or nothing could be found to draw from. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w);
-/* Draws for the effective size wanted, if a draw is worth this share of an independent one. */
+/* Draws at most; and draws for the effective size wanted, if a draw is worth this share of an independent one. */
+double atvi_infer_vi_most_draws(const atvi_vi *v);
 double atvi_infer_vi_draws(const atvi_vi *v, double share);
 /* Room for n draws; and the weights of draws that came from elsewhere, with log_q such that log_pi - log_q is that of a weight. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_weights_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n);

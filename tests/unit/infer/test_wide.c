@@ -50,6 +50,7 @@ static void normals(void) {
   }
   fitted f = fit_text(NORMALS, 1, 2);
   CHECK(f.d->made->evaluations < 100000); /* a flow would take twice as many */
+  CHECK_INT(f.d->made->steps, 0);         /* the normal approximation is exact: nothing is trained */
   CHECK_ABS(f.d->made->log_evidence, log_z, 4 * f.d->made->log_evidence_se + 1e-3);
   for (int k = 1; k <= MANY; k++) {
     double s = 0.2 + 0.01 * k, v = s * s / (1 + s * s);
