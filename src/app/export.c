@@ -6,7 +6,6 @@
 #include "io/arrays.h"
 #include "io/draws_file.h"
 #include "io/file.h"
-#include "io/groups.h"
 #include "io/netcdf.h"
 #include <math.h>
 #include <stdio.h>

@@ -15,7 +15,6 @@
 #include "infer/fit.h"
 #include "io/draws_file.h"
 #include "io/file.h"
-#include "io/groups.h"
 #include "io/json.h"
 #include "sim/record.h"
 #include <dirent.h>

@@ -3,7 +3,6 @@
 #include "app/common.h"
 #include "io/draws_file.h"
 #include "io/file.h"
-#include "io/groups.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

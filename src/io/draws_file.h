@@ -45,37 +45,25 @@ ATVI_CHECKED atvi_status atvi_io_draws_stan_write(const atvi_draws *d, atvi_idx 
  * weight__ if weighted. NaN and infinities are null. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_json_write(const atvi_draws *d, const char *path);
 
-/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c only, except the table. */
-
 /* The members of atvi_made except `end`, by their names in files, summaries and bindings. */
 extern const atvi_fields atvi_io_made_fields;
 
-typedef struct {
-  const char *name;
-  double lower, upper;
-} atvi_draws_bounds;
+/* What DRAWS has besides its draws, as files in the folder of a fit and back:
+ *
+ *   DIR/groups/NAME.npy     the values of a group, float64 [n_value][n_draw], in NumPy's own format
+ *   DIR/groups/groups.json  series, priors, failed points, what is known of the model, numbers of draws
+ *   DIR/history.csv         the steps that the fit reported
+ *
+ * Reading gives back exactly what was written. */
 
-typedef struct {
-  /* Strings from the pool. */
-  atvi_made made;
-  /* -1: not given. */
-  atvi_idx n_param;
-  /* 0: not given. */
-  atvi_idx n_chain;
-  /* 0: not given. */
-  atvi_idx per_chain;
-  bool independent;
-  atvi_idx n_bounds, n_message;
-  atvi_draws_bounds *bounds;
-  atvi_message *message;
-  /* Kind of the message that follows; text NULL: none was given. */
-  atvi_message next;
-} atvi_draws_config;
-
-void atvi_io_draws_config_write(atvi_file *f, const atvi_draws *d);
-/* Reads the lines at the top of text, which is NUL-terminated. Unknown keys and lines that are not
- * assignments are skipped. Errors: EDATA (an invalid value), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_io_draws_config_read(atvi_pool *pool, const char *path, const char *text,
-                                                   atvi_draws_config *out);
+/* Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_io_groups_write(const atvi_draws *d, const char *dir);
+/* Fills d, whose draws are those of DIR/draws.csv. On failure d has no groups, series or history. Errors: EIO
+ * (a file cannot be read), EDATA (a file is damaged, or belongs to other draws), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_io_groups_read(atvi_draws *d, const char *dir);
+/* Whether dir has groups. */
+bool atvi_io_groups_there(const char *dir);
+/* Removes these files, and the folder if it is then empty. */
+void atvi_io_groups_drop(const char *dir);
 
 #endif

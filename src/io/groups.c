@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/groups.h"
+#include "io/draws_file.h"
 #include "core/core.h"
 #include "draws/made.h"
 #include "io/csv.h"

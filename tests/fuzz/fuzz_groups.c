@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a file of a fit's groups or as its history. The first byte says which; the other files are sound. */
 #include "io/file.h"
-#include "io/groups.h"
+#include "io/draws_file.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/groups.h"
+#include "io/draws_file.h"
 #include "draws/made.h"
 #include "io/file.h"
 #include "testing.h"
