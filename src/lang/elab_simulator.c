@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulator: how it is run, what reaches it, and what comes back. */
+/* The simulator: how it is run, what reaches it, and what comes back.
+ *
+ * The command has fields {k}, {theta.1} or {theta[1]}; {{ and }} are braces. {here} is the folder of the model. */
+#include "io/arrays.h"
 #include "io/file.h"
-#include "lang/command.h"
+#include "lang/elab.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { TEMPLATE_MOST = 1 << 24, JOBS_MOST = 10000, RETRIES_MOST = 1000, SETTINGS_MOST = 1000 };
 
@@ -14,6 +19,132 @@ atvi_idx atvi_lang_elab_output(const elab *e, const char *name) {
   for (atvi_idx i = 0; i < sim->n_output; i++)
     if (strcmp(sim->output[i].name, name) == 0) return i;
   return -1;
+}
+
+/* ---- the command ---- */
+
+typedef enum { FIELD_END, FIELD_NAME, FIELD_WRONG } field_kind;
+
+static bool is_name(int c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
+
+/* The next field from *p on: name[n], *p behind it. END: there is none. WRONG: *p is a brace that begins or ends no field. */
+static field_kind next_field(const char **p, const char **name, size_t *n) {
+  const char *s = *p;
+  while (*s && ((*s != '{' && *s != '}') || s[1] == s[0])) s += *s == '{' || *s == '}' ? 2 : 1;
+  *name = s + 1;
+  *n = 0;
+  *p = s;
+  if (!*s) return FIELD_END;
+  size_t before = strspn(s + 1, " \t"), end = before; /* as in templates: blanks around a name do not count */
+  while (is_name((unsigned char)s[1 + end]) || (s[1 + end] && strchr("[],", s[1 + end]))) end++;
+  *n = end + strspn(s + 1 + end, " \t");
+  if (*s != '{' || end == before || s[1 + *n] != '}') return FIELD_WRONG;
+  *p = s + *n + 2;
+  return FIELD_NAME;
+}
+
+/* Parameters sorted by name, for looking up many. */
+typedef struct {
+  const char *name;
+  atvi_idx index;
+} named;
+
+static int by_name(const void *a, const void *b) {
+  const named *x = a, *y = b;
+  return strcmp(x->name, y->name);
+}
+
+static bool named_params(elab *e, named **out) {
+  atvi_idx n = e->lang->n_param;
+  if (!(*out = atvi_lang_take(e->s, n, sizeof **out))) return false;
+  for (atvi_idx i = 0; i < n; i++) (*out)[i] = (named){e->lang->param[i].name, i};
+  qsort(*out, (size_t)n, sizeof **out, by_name);
+  return true;
+}
+
+/* -1: none; brackets of an element count as dots. */
+static atvi_idx named_find(const elab *e, const named *param, const char *field, size_t n_field) {
+  char text[ATVI_ARRAY_NAME];
+  atvi_idx lo = 0, hi = e->lang->n_param;
+  if (!atvi_io_array_dots(field, n_field, text)) return -1;
+  while (lo < hi) {
+    atvi_idx mid = (lo + hi) / 2;
+    int c = strcmp(text, param[mid].name);
+    if (c == 0) return param[mid].index;
+    if (c < 0)
+      hi = mid;
+    else
+      lo = mid + 1;
+  }
+  return -1;
+}
+
+/* The model's folder from the root on; a run has a working folder of its own. */
+static const char *folder_of_model(elab *e) {
+  const char *path = e->s->path, *slash = strrchr(path, '/'), *out;
+  int n = slash ? (int)(slash - path) : 0;
+  char cwd[PATH_MAX];
+  if (path[0] == '/')
+    out = atvi_pool_strndup(e->s->pool, path, (size_t)n);
+  else if (!getcwd(cwd, sizeof cwd))
+    out = atvi_pool_strndup(e->s->pool, n ? path : ".", n ? (size_t)n : 1);
+  else
+    out = atvi_pool_printf(e->s->pool, "%s%s%.*s", cwd, n ? "/" : "", n, path);
+  if (!out) atvi_lang_nomem(e->s);
+  return out;
+}
+
+/* Text for the shell and for next_field alike: in quotes if need be, braces doubled. */
+static const char *quoted(elab *e, const char *text) {
+  bool plain = true;
+  for (const char *p = text; *p; p++)
+    plain = plain && (is_name((unsigned char)*p) || strchr("/+=:,@%-", *p) != NULL);
+  if (plain) return text;
+  char *out = atvi_lang_take(e->s, (atvi_idx)(4 * strlen(text) + 3), 1), *q = out;
+  if (!out) return NULL;
+  *q++ = '\'';
+  for (const char *p = text; *p; p++) {
+    if (*p == '\'')
+      q += strlen(strcpy(q, "'\\''"));
+    else
+      *q++ = *p;
+    if (*p == '{' || *p == '}') *q++ = *p;
+  }
+  strcpy(q, "'");
+  return out;
+}
+
+/* Whether the first word is a path from the model's folder: it has a slash, and nothing in front of it for the shell to work out. */
+static bool local(const char *command) {
+  size_t word = strcspn(command, " \t;|&<>"), slash = strcspn(command, "/");
+  return slash < word && !strchr("/~${", command[0]) && memchr(command, '=', slash) == NULL;
+}
+
+static bool is_here(const char *name, size_t n) { return n == 4 && strncmp(name, "here", n) == 0; }
+
+/* The command with {here} and a first word that is a path in the place where the model is. NULL: out of memory. */
+static const char *in_place(elab *e, const char *command, bool here_is_free) {
+  const char *folder = folder_of_model(e), *shown = folder ? quoted(e, folder) : NULL, *p, *name;
+  size_t n, times = 1;
+  if (!shown) return NULL;
+  while (*command == ' ' || *command == '\t') command++;
+  bool is_local = local(command);
+  if (is_local && strncmp(command, "./", 2) == 0) command += 2;
+  for (p = command; next_field(&p, &name, &n) == FIELD_NAME;) times += is_here(name, n);
+  char *out = atvi_lang_take(e->s, (atvi_idx)(strlen(command) + times * strlen(shown) + 2), 1), *q = out;
+  if (!out) return NULL;
+  if (is_local) q += strlen(strcat(strcpy(q, shown), "/"));
+  for (p = command; here_is_free && next_field(&p, &name, &n) == FIELD_NAME;) {
+    if (!is_here(name, n)) continue;
+    memcpy(q, command, (size_t)(name - 1 - command));
+    q += name - 1 - command;
+    q += strlen(strcpy(q, shown));
+    command = p;
+  }
+  strcpy(q, command);
+  return out;
 }
 
 /* ---- inputs ---- */
@@ -84,13 +215,13 @@ static bool unknown_field(elab *e, const ast_setting *x, const char *name, size_
 }
 
 /* Marks the parameters in the command. */
-static bool command_fields(elab *e, const ast_setting *x, const elab_named *param, bool worker, bool *used,
+static bool command_fields(elab *e, const ast_setting *x, const named *param, bool worker, bool *used,
                            atvi_idx *n_used) {
   const char *p = x->file, *name;
   size_t n;
-  elab_field_kind kind;
-  while ((kind = atvi_lang_field(&p, &name, &n)) == FIELD_NAME) {
-    atvi_idx k = atvi_lang_named_find(e, param, name, n);
+  field_kind kind;
+  while ((kind = next_field(&p, &name, &n)) == FIELD_NAME) {
+    atvi_idx k = named_find(e, param, name, n);
     if (k < 0 && n == 4 && strncmp(name, "here", n) == 0) continue;
     if (k < 0) return unknown_field(e, x, name, n);
     if (worker) {
@@ -108,8 +239,7 @@ static bool command_fields(elab *e, const ast_setting *x, const elab_named *para
 }
 
 /* Marks the parameters in a template, if it can be read: whoever runs it tells what is wrong with it. */
-static bool template_fields(elab *e, const char *path, const elab_named *param, bool *used,
-                            atvi_idx *n_used) {
+static bool template_fields(elab *e, const char *path, const named *param, bool *used, atvi_idx *n_used) {
   struct stat st;
   char *text;
   size_t length, n;
@@ -118,10 +248,10 @@ static bool template_fields(elab *e, const char *path, const elab_named *param, 
   if (status == ATVI_ENOMEM) return atvi_lang_nomem(e->s), false;
   if (status != ATVI_OK) return true;
   const char *p = text, *name;
-  elab_field_kind kind;
-  while ((kind = atvi_lang_field(&p, &name, &n)) != FIELD_END) {
+  field_kind kind;
+  while ((kind = next_field(&p, &name, &n)) != FIELD_END) {
     if (kind == FIELD_WRONG) p++;
-    atvi_idx k = kind == FIELD_NAME ? atvi_lang_named_find(e, param, name, n) : -1;
+    atvi_idx k = kind == FIELD_NAME ? named_find(e, param, name, n) : -1;
     if (k < 0) continue;
     *n_used += !used[k];
     used[k] = true;
@@ -191,16 +321,15 @@ static bool check_variables(elab *e, const ast_stmt *st, const atvi_lang_simulat
 static bool find_inputs(elab *e) {
   const ast_stmt *st = e->simulator;
   atvi_lang_simulator *sim = &e->lang->simulator;
-  elab_named *param;
+  named *param;
   if (!st) return true;
   const ast_setting *command = atvi_lang_setting(st, "command"), *inputs = atvi_lang_setting(st, "inputs");
   bool *used = atvi_lang_take(e->s, e->lang->n_param, sizeof *used);
   atvi_idx n = 0;
-  if (!used || !atvi_lang_named_params(e, &param) ||
-      !command_fields(e, command, param, sim->worker, used, &n))
+  if (!used || !named_params(e, &param) || !command_fields(e, command, param, sim->worker, used, &n))
     return false;
-  bool here = atvi_lang_named_find(e, param, "here", 4) < 0;
-  if (!(sim->command = atvi_lang_command(e, command->file, here))) return false;
+  bool here = named_find(e, param, "here", 4) < 0;
+  if (!(sim->command = in_place(e, command->file, here))) return false;
   if (inputs)
     return atvi_lang_inputs(e, inputs, &sim->n_input, &sim->input) && check_fields(e, command, used, sim);
   if (!n && !sim->n_template && !sim->send_json && !sim->send_environment && !sim->worker) {
