@@ -48,9 +48,11 @@ static int no_memory(void) {
   return false;
 }
 
-bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out) {
-  *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
-  if (!*out) return no_memory();
+bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_idx *n,
+                    const atvi_app_set **out) {
+  atvi_app_set *set = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof *set);
+  if (!set) return no_memory();
+  *n = list->n, *out = set;
   for (int i = 0; i < list->n; i++) {
     const char *text = list->text[i], *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1]) {
@@ -58,36 +60,33 @@ bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list 
               s->command->name, option, text, option, option);
       return false;
     }
-    (*out)[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
-    (*out)[i].value = equals + 1;
-    if (!(*out)[i].name) return no_memory();
+    set[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
+    set[i].value = equals + 1;
+    if (!set[i].name) return no_memory();
   }
   return true;
 }
 
-bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_data_file **out) {
-  *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
-  if (!*out) return no_memory();
+bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_idx *n, const atvi_data_file **out) {
+  atvi_data_file *file = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof *file);
+  if (!file) return no_memory();
+  *n = list->n, *out = file;
   for (int i = 0; i < list->n; i++) {
     const char *text = list->text[i], *equals = strchr(text, '=');
     /* A path may contain `=`; the name of a data set contains no slash. */
     bool named = equals && equals > text && !memchr(text, '/', (size_t)(equals - text));
-    (*out)[i].path = named ? equals + 1 : text;
+    file[i].path = named ? equals + 1 : text;
     if (!named) continue;
-    (*out)[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
-    if (!(*out)[i].name) return no_memory();
+    file[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
+    if (!file[i].name) return no_memory();
   }
   return true;
 }
 
 bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
                      atvi_app_model *model) {
-  atvi_app_set *fixed;
-  atvi_data_file *files;
-  if (!atvi_call_sets(s, "fix", fix, &fixed) || !atvi_call_data(s, data, &files)) return false;
-  model->n_fix = fix->n, model->fix = fixed;
-  model->n_data = data->n, model->data = files;
-  return true;
+  return atvi_call_sets(s, "fix", fix, &model->n_fix, &model->fix) &&
+         atvi_call_data(s, data, &model->n_data, &model->data);
 }
 
 int atvi_print(const char *text) { return atvi_print_judged(text, 0, NULL); }

@@ -46,9 +46,10 @@ int atvi_call_fail(const atvi_call *s, atvi_status status);
 int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool json, bool quiet);
 
 /* `name=value` of a repeated option; false, after a message, if the = is missing. Memory from the pool. */
-bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out);
+bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_idx *n,
+                    const atvi_app_set **out);
 /* `FILE` or `name=FILE`. */
-bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_data_file **out);
+bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_idx *n, const atvi_data_file **out);
 /* Both, for a model; false as above. */
 bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
                      atvi_app_model *model);

@@ -14,34 +14,25 @@ static const char *const after[] = {
 
 static int run(int argc, char **argv) {
   atvi_arg_list data = {0};
-  const char *folder = NULL, *runs = NULL;
-  bool no_compile = false;
+  atvi_app_model model = {0};
   atvi_idx threads = 0;
   uint64_t seed = 1;
   const atvi_arg arg[] = {
       ATVI_ROW_DATA(&data),
-      ATVI_ROW_FOLDER(&folder),
-      ATVI_ROW_RUNS(&runs),
+      ATVI_ROW_FOLDER(&model.folder),
+      ATVI_ROW_RUNS(&model.runs),
       {"seed", "N", ATVI_ARG_SEED, &seed, "Seed of the points at which the gradient is tested (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads for the timing (default: one per core)."},
-      ATVI_ROW_NO_COMPILE(&no_compile),
+      ATVI_ROW_NO_COMPILE(&model.interpret),
       {0},
   };
-  const char *path;
-  int code = atvi_args_parse(&atvi_cmd_check, arg, argc, argv, &path);
+  int code = atvi_args_parse(&atvi_cmd_check, arg, argc, argv, &model.path);
   if (code >= 0) return code;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_check, threads, false)) return ATVI_EXIT_FAILED;
-  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_data(&s, &data, &files)) {
-    const atvi_app_model model = {.path = path,
-                                  .n_data = data.n,
-                                  .data = files,
-                                  .interpret = no_compile,
-                                  .folder = folder,
-                                  .runs = runs};
+  if (atvi_call_data(&s, &data, &model.n_data, &model.data)) {
     const char *text = "";
     bool ok = false;
     atvi_status status = atvi_app_check(s.ctx, s.pool, &model, seed, &text, &ok);

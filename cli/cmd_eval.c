@@ -21,8 +21,7 @@ static const char *const after[] = {
 
 static int run(int argc, char **argv) {
   atvi_arg_list set = {0}, fix = {0}, data = {0};
-  const char *folder = NULL, *runs = NULL;
-  bool no_compile = false;
+  atvi_app_model model = {0};
   const atvi_arg arg[] = {
       {"set", "NAME=VALUE", ATVI_ARG_LIST, &set,
        "Value of a parameter; required for every parameter. beta.1=0.9 sets one element of an array, "
@@ -31,26 +30,23 @@ static int run(int argc, char **argv) {
        "Hold a parameter at a value: it is no longer a parameter and has no gradient; log_prior still "
        "includes the density of its prior there."},
       ATVI_ROW_DATA(&data),
-      ATVI_ROW_FOLDER(&folder),
-      ATVI_ROW_RUNS(&runs),
-      ATVI_ROW_NO_COMPILE(&no_compile),
+      ATVI_ROW_FOLDER(&model.folder),
+      ATVI_ROW_RUNS(&model.runs),
+      ATVI_ROW_NO_COMPILE(&model.interpret),
       {0},
   };
-  const char *path;
-  int code = atvi_args_parse(&atvi_cmd_eval, arg, argc, argv, &path);
+  int code = atvi_args_parse(&atvi_cmd_eval, arg, argc, argv, &model.path);
   if (code >= 0) return code;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_eval, 1, false)) return ATVI_EXIT_FAILED;
   atvi_ctx_set_progress(s.ctx, NULL, NULL); /* only notes about the data */
-  atvi_app_set *sets, *fixed;
-  atvi_data_file *files;
+  const atvi_app_set *sets;
+  atvi_idx n_set;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "set", &set, &sets) && atvi_call_sets(&s, "fix", &fix, &fixed) &&
-      atvi_call_data(&s, &data, &files)) {
-    const atvi_app_model model = {path, data.n, files, fix.n, fixed, no_compile, folder, .runs = runs};
+  if (atvi_call_sets(&s, "set", &set, &n_set, &sets) && atvi_call_model(&s, &fix, &data, &model)) {
     const char *text = "";
-    atvi_status status = atvi_app_eval(s.ctx, s.pool, &model, set.n, sets, &text);
+    atvi_status status = atvi_app_eval(s.ctx, s.pool, &model, n_set, sets, &text);
     code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);
   }
   atvi_call_close(&s);

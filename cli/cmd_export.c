@@ -54,14 +54,14 @@ static int parse(options *o, int argc, char **argv) {
        "of draws that count equally."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "nc: where a data file of the fit is now, if it was moved."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->to.folder,
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->to.fit.folder,
        "nc: where the files that the model names are now, if they were moved."},
       ATVI_ROW_THREADS(&o->threads),
-      ATVI_ROW_NO_COMPILE(&o->to.interpret),
+      ATVI_ROW_NO_COMPILE(&o->to.fit.interpret),
       {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print only warnings."},
       {0},
   };
-  return atvi_args_parse(&atvi_cmd_export, arg, argc, argv, &o->to.where);
+  return atvi_args_parse(&atvi_cmd_export, arg, argc, argv, &o->to.fit.where);
 }
 
 static int run(int argc, char **argv) {
@@ -77,11 +77,8 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_export, o.threads, true)) return ATVI_EXIT_FAILED;
-  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_data(&s, &o.data, &files)) {
-    o.to.n_data = o.data.n;
-    o.to.data = files;
+  if (atvi_call_data(&s, &o.data, &o.to.fit.n_data, &o.to.fit.data)) {
     const char *text = "";
     atvi_status status = atvi_app_export(s.ctx, s.pool, &o.to, &text);
     code = status != ATVI_OK ? atvi_call_fail(&s, status)

@@ -71,13 +71,13 @@ static int parse(options *o, int argc, char **argv) {
        "Where a data file of the fit is now, if it was moved; or a file with the same columns and no "
        "observations (NA), for predictions at its rows. In its first row, counts since the previous row "
        "(increase) start at the last earlier row of the fitted data."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->predict.folder,
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->predict.fit.folder,
        "Where the files that the model names are now, if they were moved."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &o->predict.runs,
+      {"runs", "DIR", ATVI_ARG_TEXT, &o->predict.fit.runs,
        "Where the runs of the model's simulator are now, if they were moved."},
       ATVI_ROW_THREADS(&o->threads),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print scores.json instead of the table."},
-      ATVI_ROW_NO_COMPILE(&o->predict.interpret),
+      ATVI_ROW_NO_COMPILE(&o->predict.fit.interpret),
       {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print only notes and warnings, on standard error."},
       {0},
   };
@@ -107,13 +107,10 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_predict, o.threads, true)) return ATVI_EXIT_FAILED;
-  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_data(&s, &o.data, &files)) {
-    o.predict.n_data = o.data.n;
-    o.predict.data = files;
+  if (atvi_call_data(&s, &o.data, &o.predict.fit.n_data, &o.predict.fit.data)) {
     atvi_app_predict_result result;
-    o.predict.where = o.where.text[0];
+    o.predict.fit.where = o.where.text[0];
     atvi_status status = atvi_app_predict(s.ctx, s.pool, &o.predict, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
   }

@@ -15,7 +15,7 @@ static const char *const after[] = {
 };
 
 static int run(int argc, char **argv) {
-  atvi_app_report_opts o = {0};
+  atvi_app_finished o = {0};
   atvi_arg_list data = {0};
   long long threads = 0;
   bool quiet = false;
@@ -35,13 +35,10 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_report, threads, true)) return ATVI_EXIT_FAILED;
-  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_data(&s, &data, &files)) {
+  if (atvi_call_data(&s, &data, &o.n_data, &o.data)) {
     const char *path;
     char line[PATH_MAX + 32];
-    o.n_data = data.n;
-    o.data = files;
     atvi_status status = atvi_app_report(s.ctx, s.pool, &o, &path);
     if (status == ATVI_OK) snprintf(line, sizeof line, "report      %s\n", path);
     code = status != ATVI_OK ? atvi_call_fail(&s, status) : quiet ? ATVI_EXIT_DONE : atvi_print(line);

@@ -24,14 +24,12 @@ static const char *const after[] = {
 };
 
 typedef struct {
+  atvi_app_simulate_opts simulate;
   atvi_arg_list set, fix, data;
-  const char *observe, *times, *folder, *runs, *fit;
-  atvi_idx prior, draws;
-  uint64_t seed;
-  bool no_compile;
+  const char *observe;
 } options;
 
-static int parse(options *o, int argc, char **argv, const char **path) {
+static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
       {"set", "NAME=VALUE", ATVI_ARG_LIST, &o->set,
        "Value of a parameter; required for every parameter, except of those of units, which are drawn from "
@@ -40,69 +38,58 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"observe", "NAME", ATVI_ARG_MAYBE, &o->observe,
        "Draw synthetic observations in the layout of the model's data file, ready for --data. NAME selects "
        "the data file if the model has several."},
-      {"prior", "N", ATVI_ARG_COUNT, &o->prior,
+      {"prior", "N", ATVI_ARG_COUNT, &o->simulate.prior,
        "Instead of one point use N draws from the prior, each with simulated observations (prior "
        "predictive)."},
-      {"fit", "FIT", ATVI_ARG_TEXT, &o->fit,
+      {"fit", "FIT", ATVI_ARG_TEXT, &o->simulate.fit,
        "Instead of one point use draws of the posterior: of a fit, a folder or a model file. In a model with "
        "units those of parameters outside blocks are taken, and parameters of units are drawn from their "
        "priors given these: new units from the population."},
-      {"draws", "N", ATVI_ARG_COUNT, &o->draws,
+      {"draws", "N", ATVI_ARG_COUNT, &o->simulate.draws,
        "Number of draws of --fit (default 100) or, with --set, of simulations at that point."},
-      {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
+      {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->simulate.times,
        "Times from A to B (default STEP 1), or a list A,B,C; dates where the model has a calendar. Default: "
        "the times of the data. A model without 'start' starts at the first time of its data, or at A if "
        "there are no data."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "With --prior: hold a parameter at a value."},
       ATVI_ROW_DATA(&o->data),
-      ATVI_ROW_FOLDER(&o->folder),
-      ATVI_ROW_RUNS(&o->runs),
-      {"seed", "N", ATVI_ARG_SEED, &o->seed, "Seed of all random numbers (default 1)."},
-      ATVI_ROW_NO_COMPILE(&o->no_compile),
+      ATVI_ROW_FOLDER(&o->simulate.model.folder),
+      ATVI_ROW_RUNS(&o->simulate.model.runs),
+      {"seed", "N", ATVI_ARG_SEED, &o->simulate.seed, "Seed of all random numbers (default 1)."},
+      ATVI_ROW_NO_COMPILE(&o->simulate.model.interpret),
       {0},
   };
-  int code = atvi_args_parse(&atvi_cmd_simulate, arg, argc, argv, path);
+  int code = atvi_args_parse(&atvi_cmd_simulate, arg, argc, argv, &o->simulate.model.path);
   if (code >= 0) return code;
-  if (o->prior && o->set.n) {
+  const atvi_app_simulate_opts *s = &o->simulate;
+  if (s->prior && o->set.n) {
     fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want only one of the two "
                     "(--fix holds a parameter in prior draws)\n");
     return ATVI_EXIT_USAGE;
   }
-  if (o->prior && (o->fit || o->draws)) {
+  if (s->prior && (s->fit || s->draws)) {
     fprintf(stderr, "atvi simulate: --prior N draws N points from the prior; leave out %s\n",
-            o->fit ? "--fit" : "--draws");
+            s->fit ? "--fit" : "--draws");
     return ATVI_EXIT_USAGE;
   }
   return -1;
 }
 
 static int run(int argc, char **argv) {
-  options o = {.seed = 1};
-  const char *path;
-  int code = parse(&o, argc, argv, &path);
+  options o = {.simulate.seed = 1};
+  atvi_app_simulate_opts *opts = &o.simulate;
+  int code = parse(&o, argc, argv);
   if (code >= 0) return code;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_simulate, 0, false)) return ATVI_EXIT_FAILED;
-  atvi_app_set *sets, *fixed;
-  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "set", &o.set, &sets) && atvi_call_sets(&s, "fix", &o.fix, &fixed) &&
-      atvi_call_data(&s, &o.data, &files)) {
-    const atvi_app_simulate_opts opts = {
-        .model = {path, o.data.n, files, o.fix.n, fixed, o.no_compile, o.folder, .runs = o.runs},
-        .n_set = o.set.n,
-        .set = sets,
-        .observe = o.observe != NULL,
-        .data = o.observe && o.observe[0] ? o.observe : NULL,
-        .prior = o.prior,
-        .fit = o.fit,
-        .draws = o.draws,
-        .times = o.times,
-        .seed = o.seed,
-    };
+  if (atvi_call_sets(&s, "set", &o.set, &opts->n_set, &opts->set) &&
+      atvi_call_model(&s, &o.fix, &o.data, &opts->model)) {
+    opts->observe = o.observe != NULL;
+    opts->data = o.observe && o.observe[0] ? o.observe : NULL;
     atvi_app_simulate_result result;
-    atvi_status status = atvi_app_simulate(s.ctx, s.pool, &opts, &result);
+    atvi_status status = atvi_app_simulate(s.ctx, s.pool, opts, &result);
     code = status == ATVI_OK ? atvi_print(result.text) : atvi_call_fail(&s, status);
     if (code == ATVI_EXIT_DONE && result.failed) code = ATVI_EXIT_FAILED;
   }

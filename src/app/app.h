@@ -133,20 +133,21 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                                       atvi_app_fit_result *result);
 
+/* A finished fit, and where the files of its model are now, for those who run it again. */
 typedef struct {
-  /* Folder of a fit, or a model file, whose newest fit here is used. */
+  /* Folder of the fit, or a model file, whose newest fit here is used. */
   const char *where;
-  /* For a folder without groups, whose model is run again: as in atvi predict. */
   atvi_idx n_data;
+  /* --data: where the data are now, if they were moved. */
   const atvi_data_file *data;
-  const char *folder;
+  /* --folder, --runs: likewise for the other files and the runs of the simulator; NULL: as in the fit. */
+  const char *folder, *runs;
   bool interpret;
-  const char *runs;
-} atvi_app_report_opts;
+} atvi_app_finished;
 
-/* atvi report: writes DIR/report.html and DIR/figures again from the contents of the folder. *path: of the
- * page. EINVAL: no finished fit. EDATA: a file of the folder is damaged. */
-ATVI_CHECKED atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
+/* atvi report: writes DIR/report.html and DIR/figures again from the contents of the folder; the model is run only for one
+ * without groups. *path: of the page. EINVAL: no finished fit. EDATA: a file of the folder is damaged. */
+ATVI_CHECKED atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_finished *opts,
                                          const char **path);
 
 typedef struct {
@@ -167,22 +168,13 @@ ATVI_CHECKED atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const 
                                           const char **text, atvi_app_mark *judged);
 
 typedef struct {
-  /* Folder of a fit, or a model file, whose newest fit here is used. */
-  const char *where;
+  atvi_app_finished fit;
   /* --times: further times, as in simulate; NULL: none. */
   const char *times;
   /* --draws: how many to use; 0: all, up to 20000, fewer for a large model. */
   atvi_idx draws;
   /* --out: a file for the draws of the series; NULL: none. */
   const char *out;
-  atvi_idx n_data;
-  /* --data: where the data are now, if they were moved. */
-  const atvi_data_file *data;
-  /* --folder: likewise for the other files; NULL: as in the fit. */
-  const char *folder;
-  bool interpret;
-  /* --runs: where the runs of the simulator are now, if they were moved. */
-  const char *runs;
   /* --apart: rows to predict from the others, a rule as for --holdout; NULL: none. */
   const char *apart;
 } atvi_app_predict_opts;
@@ -292,7 +284,7 @@ typedef struct {
   const char *out;
   bool force, no_report;
   /* for folders of older versions, whose models are run again; `where` is not used */
-  atvi_app_report_opts older;
+  atvi_app_finished older;
 } atvi_app_models_opts;
 
 /* atvi compare of n >= 2 finished fits. Errors: EINVAL (fewer than two, one given twice, or not a finished
@@ -345,8 +337,7 @@ ATVI_CHECKED atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi
                                       atvi_app_repeat_result *result);
 
 typedef struct {
-  /* Folder of a fit, or a model file, whose newest fit here is used. */
-  const char *where;
+  atvi_app_finished fit;
   /* "nc", "csv", "stan", "json". */
   const char *format;
   /* --out: the file; NULL: in the run folder, named after the format. */
@@ -355,12 +346,6 @@ typedef struct {
   bool force;
   /* Csv, json: the draws as they came, with their weights. */
   bool weighted;
-  atvi_idx n_data;
-  /* --data: where the data are now, if they were moved. */
-  const atvi_data_file *data;
-  /* --folder: likewise for the other files; NULL: as in the fit. */
-  const char *folder;
-  bool interpret;
 } atvi_app_export_opts;
 
 /* atvi export. *text: the names of the files written, one per line. EEXIST: out exists and force is not set.

@@ -145,7 +145,7 @@ static void fit_and_score(atvi_ctx *ctx, atvi_pool *pool, job *j) {
   j->verdict = fitted.judged.verdict;
   if (j->status != ATVI_OK || (j->stopped && j->w->opts->share.worker)) return;
   j->scored = atvi_app_predict(
-      ctx, pool, &(atvi_app_predict_opts){.where = fitted.dir, .interpret = j->fit.model.interpret},
+      ctx, pool, &(atvi_app_predict_opts){.fit = {.where = fitted.dir, .interpret = j->fit.model.interpret}},
       &predicted);
 }
 

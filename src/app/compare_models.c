@@ -2,7 +2,6 @@
 /* atvi compare of finished fits: reads their folders one after another, keeps what comparisons need, and
  * compares them. */
 #include "app/compare.h"
-#include "app/kept.h"
 #include "app/report.h"
 #include "diag/score.h"
 #include "io/file.h"
@@ -359,7 +358,7 @@ static atvi_status read_values(atvi_pool *own, atvi_pool *pool, const atvi_draws
   return ATVI_OK;
 }
 
-static atvi_status read_fit(atvi_pool *own, atvi_pool *pool, atvi_app_report_opts how, const char *where,
+static atvi_status read_fit(atvi_pool *own, atvi_pool *pool, atvi_app_finished how, const char *where,
                             atvi_candidate *m) {
   atvi_kept x;
   how.where = where;

@@ -105,10 +105,8 @@ static atvi_status to_json(exporting *x) {
 static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
   atvi_fitted run;
   atvi_idx n, *draw;
-  if (x->opts->n_data == 0 && atvi_io_groups_there(x->dir)) return atvi_io_groups_read(x->plain, x->dir);
-  ATVI_TRY(atvi_app_fitted_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &run));
-  run.model.interpret = x->opts->interpret;
-  if (x->opts->folder) run.model.folder = x->opts->folder;
+  if (x->opts->fit.n_data == 0 && atvi_io_groups_there(x->dir)) return atvi_io_groups_read(x->plain, x->dir);
+  ATVI_TRY(atvi_app_fitted_read(x->ctx, x->pool, &x->opts->fit, &run));
   ATVI_TRY(atvi_app_load(x->ctx, &run.model,
                          &(atvi_model_load_opts){.text = run.text, .holdout = run.holdout}, l));
   ATVI_TRY(atvi_app_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw));
@@ -193,7 +191,7 @@ atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_expor
   int k;
   *text = NULL;
   ATVI_TRY(check_format(&x, &k));
-  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &x.dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->fit.where, "draws.csv", &x.dir));
   atvi_status status = convert(&x, k);
   atvi_draws_free(x.plain);
   atvi_draws_free(x.weighted);

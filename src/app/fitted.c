@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/common.h"
+#include "app/predictions.h"
+#include "io/draws_file.h"
 #include "io/file.h"
 #include <jansson.h>
 #include <math.h>
@@ -43,7 +45,8 @@ static const char *locate(const reading *r, const char *as_written) {
   return !there || access(there, F_OK) == 0 || access(path, F_OK) != 0 ? there : path;
 }
 
-static atvi_status read_json(const reading *r, const char *name, json_t **out) {
+/* as_text: of the file, unless NULL. */
+static atvi_status read_json(const reading *r, const char *name, json_t **out, const char **as_text) {
   char *text;
   size_t n;
   json_error_t error;
@@ -51,16 +54,17 @@ static atvi_status read_json(const reading *r, const char *name, json_t **out) {
   *out = NULL;
   if (!path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_file_read(r->pool, path, &text, &n));
+  if (as_text) *as_text = text;
   *out = json_loadb(text, n, 0, &error);
   if (*out) return ATVI_OK;
   return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:%d:%d: %s; the file was changed after it was written", path,
                    error.line, error.column, error.text);
 }
 
-/* Every required file. */
-static atvi_status check_folder(const reading *r) {
+/* Every required file, except the draws if they are read at once. */
+static atvi_status check_folder(const reading *r, bool draws) {
   static const char *const need[] = {"draws.csv", "fit.json", "model.atvi"};
-  for (int i = 0; i < 3; i++) {
+  for (int i = draws ? 0 : 1; i < 3; i++) {
     const char *path = atvi_pool_printf(r->pool, "%s/%s", r->run->dir, need[i]);
     if (!path) return ATVI_ENOMEM;
     if (access(path, F_OK) != 0)
@@ -140,7 +144,7 @@ static atvi_status find_model(const reading *r, const json_t *fit) {
   return ATVI_OK;
 }
 
-static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, const atvi_data_file *data) {
+static atvi_status read_fit(reading *r, const json_t *fit, const atvi_app_finished *opts) {
   const char *folder = json_string_value(json_object_get(fit, "folder"));
   r->folder = copy(r, folder ? folder : "");
   if (!r->folder) return ATVI_ENOMEM;
@@ -158,27 +162,115 @@ static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, cons
   if (runs && !(r->run->model.runs = locate(r, runs))) return ATVI_ENOMEM;
   r->run->model.runs_lines = (atvi_idx)json_integer_value(json_object_get(fit, "runs_lines"));
   r->run->model.emulators = r->run->dir;
+  r->run->model.interpret = opts->interpret;
+  if (opts->folder) r->run->model.folder = opts->folder;
+  if (opts->runs) r->run->model.runs = opts->runs;
   ATVI_TRY(find_model(r, fit));
   ATVI_TRY(find_fixed(r, fit));
-  return find_data(r, fit, n_data, data);
+  return find_data(r, fit, opts->n_data, opts->data);
 }
 
-atvi_status atvi_app_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
-                                 const atvi_data_file *data, atvi_fitted *out) {
+atvi_status atvi_app_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_finished *opts,
+                                 atvi_fitted *out) {
   reading r = {ctx, pool, "", out};
   json_t *fit, *summary;
   *out = (atvi_fitted){.log_map = NAN};
-  ATVI_TRY(atvi_app_find_run(ctx, pool, where, "draws.csv", &out->dir));
-  ATVI_TRY(check_folder(&r));
-  ATVI_TRY(read_json(&r, "fit.json", &fit));
-  atvi_status status = read_fit(&r, fit, n_data, data);
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &out->dir));
+  ATVI_TRY(check_folder(&r, true));
+  ATVI_TRY(read_json(&r, "fit.json", &fit, NULL));
+  atvi_status status = read_fit(&r, fit, opts);
   json_decref(fit);
   if (status != ATVI_OK) return status;
-  if (read_json(&r, "summary.json", &summary) == ATVI_OK) {
+  if (read_json(&r, "summary.json", &summary, NULL) == ATVI_OK) {
     json_t *map = json_object_get(summary, "log_map");
     out->verdict = copy(&r, json_string_value(json_object_get(summary, "verdict")));
     if (json_is_number(map)) out->log_map = json_number_value(map);
     json_decref(summary);
   }
   return atvi_pool_status(pool);
+}
+
+/* ---- as DRAWS ---- */
+
+static atvi_status read_folder(atvi_kept *x) {
+  atvi_ctx *ctx = atvi_pool_ctx(x->pool);
+  const reading r = {ctx, x->pool, "", &x->run};
+  const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir),
+             *text = atvi_pool_printf(x->pool, "%s/model.atvi", x->dir);
+  char *source;
+  size_t n;
+  json_t *fit;
+  if (!path || !text) return ATVI_ENOMEM;
+  x->run.dir = x->dir;
+  ATVI_TRY(check_folder(&r, false));
+  ATVI_TRY(atvi_io_file_read(x->pool, text, &source, &n));
+  x->text = source;
+  ATVI_TRY(read_json(&r, "fit.json", &fit, &x->how));
+  const char *model = json_string_value(json_object_get(fit, "model"));
+  x->file = atvi_app_bytes_text(x->pool, model ? model : "model.atvi");
+  x->holdout = atvi_app_bytes_text(x->pool, json_string_value(json_object_get(fit, "holdout")));
+  json_decref(fit);
+  ATVI_TRY(atvi_app_read_draws(ctx, x->pool, x->dir, &x->draws));
+  if (x->draws->weight) return atvi_io_draws_csv_read(ctx, path, &x->plain);
+  x->plain = x->draws;
+  return ATVI_OK;
+}
+
+atvi_status atvi_app_kept_load(atvi_kept *x) {
+  atvi_ctx *ctx = atvi_pool_ctx(x->pool);
+  ATVI_TRY(atvi_app_fitted_read(ctx, x->pool, x->opts, &x->run));
+  const atvi_model_load_opts how = {.text = x->run.text, .holdout = x->run.holdout};
+  return atvi_app_load(ctx, &x->run.model, &how, &x->l);
+}
+
+/* Steps that older versions kept only in progress.json, without phases. */
+static atvi_status old_history(const atvi_kept *x) {
+  const char *path = atvi_pool_printf(x->pool, "%s/progress.json", x->dir);
+  json_t *root = path ? json_load_file(path, 0, NULL) : NULL, *list = json_object_get(root, "history");
+  size_t n = json_array_size(list);
+  atvi_progress *step = atvi_pool_take(x->pool, n + 1, sizeof *step);
+  for (size_t i = 0; step && i < n; i++) {
+    static const char *const key[] = {"seconds",   "steps", "temperature", "elbo",
+                                      "component", "khat",  "rhat",        "ess"};
+    double v[8];
+    for (int k = 0; k < 8; k++) {
+      const json_t *cell = json_object_get(json_array_get(list, i), key[k]);
+      v[k] = json_is_number(cell) ? json_number_value(cell) : NAN;
+    }
+    step[i] = (atvi_progress){"", -1, v[0], "", v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+  }
+  json_decref(root);
+  return step ? atvi_draws_history(x->plain, (atvi_idx)n, step) : ATVI_ENOMEM;
+}
+
+static atvi_status run_again(atvi_kept *x) {
+  atvi_idx n, *draw;
+  ATVI_TRY(old_history(x));
+  atvi_status status = atvi_app_kept_load(x);
+  if (status == ATVI_OK)
+    status = atvi_app_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw);
+  if (status == ATVI_OK) status = atvi_app_predictions_check(&x->l, x->dir, x->plain, false, &n, draw);
+  if (status == ATVI_OK)
+    return atvi_app_predictions_of_fit(&x->l, &x->run.model, x->run.text, x->run.holdout, NULL, x->plain);
+  if (status == ATVI_ENOMEM) return status;
+  const char *why = atvi_errmsg(atvi_pool_ctx(x->pool));
+  x->failed = true;
+  x->plain->about->no_groups = atvi_pool_strndup(x->pool, why, strcspn(why, "\n"));
+  x->plain->about->title = atvi_io_path_stem(x->pool, x->file);
+  return x->plain->about->title && x->plain->about->no_groups ? ATVI_OK : ATVI_ENOMEM;
+}
+
+atvi_status atvi_app_kept_open(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_finished *opts,
+                               atvi_kept *out) {
+  *out = (atvi_kept){.pool = pool, .opts = opts};
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &out->dir));
+  ATVI_TRY(read_folder(out));
+  return atvi_io_groups_there(out->dir) ? atvi_io_groups_read(out->plain, out->dir) : run_again(out);
+}
+
+void atvi_app_kept_close(atvi_kept *x) {
+  if (x->plain != x->draws) atvi_draws_free(x->plain);
+  atvi_draws_free(x->draws);
+  atvi_app_unload(&x->l);
+  x->draws = x->plain = NULL;
 }

@@ -302,7 +302,7 @@ static atvi_status set_apart(prediction *x, const atvi_loaded *l) {
 static atvi_status drop_holdout(prediction *x) {
   atvi_loaded l;
   const char *rule = x->run.holdout;
-  if (!rule || x->opts->n_data == 0) return ATVI_OK;
+  if (!rule || x->opts->fit.n_data == 0) return ATVI_OK;
   x->run.holdout = NULL;
   ATVI_TRY(load(x, false, &l));
   if (!atvi_app_no_data(&l)) x->run.holdout = rule;
@@ -313,13 +313,13 @@ static atvi_status drop_holdout(prediction *x) {
 /* Loads the model as it was fitted or, with a file without observations, continuing from the fit. */
 static atvi_status open_model(prediction *x, atvi_loaded *l) {
   ATVI_TRY(load(x, false, l));
-  x->grid = x->opts->n_data > 0 && atvi_app_no_data(l);
+  x->grid = x->opts->fit.n_data > 0 && atvi_app_no_data(l);
   if (!x->grid) return ATVI_OK;
   atvi_status status = l->model->emulated
                            ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
                                        "--data: every observation is missing, but this model predicts from "
                                        "observations; use --times")
-                           : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
+                           : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->fit.folder, &x->from);
   if (status == ATVI_OK && !x->from.text && !x->from.since) return ATVI_OK;
   atvi_app_unload(l);
   if (status != ATVI_OK) return status;
@@ -331,12 +331,9 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
 static void redraw(const prediction *x, atvi_app_predict_result *out) {
   const char *page = atvi_pool_printf(x->pool, "%s/report.html", x->run.dir);
   if (!page || access(page, F_OK) != 0) return;
-  const atvi_app_report_opts how = {.where = x->run.dir,
-                                    .n_data = x->grid ? 0 : x->opts->n_data,
-                                    .data = x->opts->data,
-                                    .folder = x->opts->folder,
-                                    .runs = x->opts->runs,
-                                    .interpret = x->opts->interpret};
+  atvi_app_finished how = x->opts->fit;
+  how.where = x->run.dir;
+  if (x->grid) how.n_data = 0;
   if (atvi_app_report(x->ctx, x->pool, &how, &out->page) != ATVI_OK)
     atvi_log(x->ctx, ATVI_LOG_LOST, "the report could not be written: %s", atvi_errmsg(x->ctx));
 }
@@ -346,10 +343,7 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
   atvi_loaded l;
   *out = (atvi_app_predict_result){0};
-  ATVI_TRY(atvi_app_fitted_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
-  x.run.model.interpret = opts->interpret;
-  if (opts->folder) x.run.model.folder = opts->folder;
-  if (opts->runs) x.run.model.runs = opts->runs;
+  ATVI_TRY(atvi_app_fitted_read(ctx, pool, &opts->fit, &x.run));
   ATVI_TRY(drop_holdout(&x));
   ATVI_TRY(open_model(&x, &l));
   atvi_status status = atvi_app_times(ctx, pool, opts->times, l.model->lang, &x.n_time, &x.time);

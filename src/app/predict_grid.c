@@ -30,8 +30,10 @@ static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, c
                      atvi_lang **lang) {
   atvi_fitted was;
   *lang = NULL;
-  if (atvi_app_fitted_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
-  const atvi_lang_opts how = {was.model.n_data, was.model.data, folder ? folder : was.model.folder, false};
+  if (atvi_app_fitted_read(silent, own, &(atvi_app_finished){.where = run->dir, .folder = folder}, &was) !=
+      ATVI_OK)
+    return;
+  const atvi_lang_opts how = {was.model.n_data, was.model.data, was.model.folder, false};
   if (atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text), &how, lang) != ATVI_OK)
     *lang = NULL;
 }

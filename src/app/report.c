@@ -3,7 +3,6 @@
 #include "app/report.h"
 #include "app/common.h"
 #include "app/emulators.h"
-#include "app/kept.h"
 #include "app/predict.h"
 #include "diag/score.h"
 #include "io/draws_file.h"
@@ -171,7 +170,7 @@ static atvi_status redraw(atvi_kept *x) {
   return write_page(ctx, r, x->l.model ? &x->l : NULL, &x->run.model, x->dir, true);
 }
 
-atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
+atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_finished *opts,
                             const char **path) {
   atvi_kept x;
   *path = NULL;

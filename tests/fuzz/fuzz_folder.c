@@ -31,7 +31,7 @@ static void write_sound(atvi_ctx *ctx) {
 
 static void read_fit(atvi_ctx *ctx, atvi_pool *pool) {
   atvi_fitted run;
-  if (atvi_app_fitted_read(ctx, pool, place_dir, 0, NULL, &run) != ATVI_OK) return;
+  if (atvi_app_fitted_read(ctx, pool, &(atvi_app_finished){.where = place_dir}, &run) != ATVI_OK) return;
   if (!run.text || !run.model.path) __builtin_trap();
   for (atvi_idx i = 0; i < run.model.n_fix; i++)
     if (!run.model.fix[i].name || !run.model.fix[i].value) __builtin_trap();
