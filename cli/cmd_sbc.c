@@ -56,47 +56,47 @@ static int parse(options *o, int argc, char **argv) {
   snprintf(which, sizeof which, "One of %s, with default options; exact is atvi fit --exact (default atvi).",
            atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
-      {"replicates", "N", ATVI_ARG_COUNT, &o->sbc.replicates, "Number of data sets (default 200)."},
+      {"replicates", "N", ATVI_ARG_COUNT, &o->sbc.all.replicates, "Number of data sets (default 200)."},
       {"method", "METHOD", ATVI_ARG_TEXT, &o->sbc.method, which},
-      {"seed", "N", ATVI_ARG_SEED, &o->sbc.seed,
+      {"seed", "N", ATVI_ARG_SEED, &o->sbc.all.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1."},
-      {"out", "DIR", ATVI_ARG_TEXT, &o->sbc.out,
+      {"out", "DIR", ATVI_ARG_TEXT, &o->sbc.all.out,
        "Folder of the run, which is continued if it exists. Default: MODEL-sbc here."},
       {"scale-sd", "FACTOR", ATVI_ARG_NUMBER, &o->sbc.scale_sd,
        "Test the check itself: shrink posterior draws about their mean by this factor. 0.8 must be noticed."},
       ATVI_ROW_FIX(&o->fix),
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Use FILE instead of the model's data file: simulated data have its times and columns."},
-      ATVI_ROW_FOLDER(&o->sbc.model.folder),
-      ATVI_ROW_RUNS(&o->sbc.model.runs),
+      ATVI_ROW_FOLDER(&o->sbc.all.model.folder),
+      ATVI_ROW_RUNS(&o->sbc.all.model.runs),
       ATVI_ROW_THREADS(&o->threads),
-      ATVI_ROW_CHECKPOINT(&o->sbc.checkpoint_s),
+      ATVI_ROW_CHECKPOINT(&o->sbc.all.checkpoint_s),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
        "End with status 3 if the method is not calibrated or a fit failed."},
       ATVI_ROWS_SHARE(&o->share),
-      ATVI_ROW_NO_COMPILE(&o->sbc.model.interpret),
+      ATVI_ROW_NO_COMPILE(&o->sbc.all.model.interpret),
       ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
-  int code = atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.model.path);
+  int code = atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.all.model.path);
   if (code >= 0) return code;
-  if (!atvi_args_share(&atvi_cmd_sbc, &o->share, argc, argv, &o->sbc.share)) return ATVI_EXIT_USAGE;
-  if (o->sbc.share.worker && !o->threads) o->threads = atvi_app_share_cores();
+  if (!atvi_args_share(&atvi_cmd_sbc, &o->share, argc, argv, &o->sbc.all.share)) return ATVI_EXIT_USAGE;
+  if (o->sbc.all.share.worker && !o->threads) o->threads = atvi_app_share_cores();
   return -1;
 }
 
 static int run(int argc, char **argv) {
-  options o = {.sbc = {.method = "atvi", .seed = 1, .scale_sd = 1, .replicates = 200}};
+  options o = {.sbc = {.all = {.replicates = 200, .seed = 1}, .method = "atvi", .scale_sd = 1}};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_sbc, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_model(&s, &o.fix, &o.data, &o.sbc.model)) {
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.sbc.all.model)) {
     atvi_app_repeat_result result;
-    if (o.sbc.share.worker)
+    if (o.sbc.all.share.worker)
       atvi_signals_worker(s.ctx);
     else
       atvi_signals_catch(s.ctx);

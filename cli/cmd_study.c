@@ -54,12 +54,12 @@ static int parse(options *o, int argc, char **argv) {
       {"truth", "TRUTH", ATVI_ARG_LIST, &o->truth,
        "Parameters at which data are simulated and by which fits are scored: name=value,... or a JSON file, "
        "{\"beta\": 0.9, \"nu\": [1, 2]}. May be repeated."},
-      {"replicates", "N", ATVI_ARG_COUNT, &o->study.replicates, "Number of data sets (default 50)."},
+      {"replicates", "N", ATVI_ARG_COUNT, &o->study.all.replicates, "Number of data sets (default 50)."},
       {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods, which},
-      {"seed", "N", ATVI_ARG_SEED, &o->study.seed,
+      {"seed", "N", ATVI_ARG_SEED, &o->study.all.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1; the data set of the first is that of atvi "
        "simulate --observe."},
-      {"out", "DIR", ATVI_ARG_TEXT, &o->study.out,
+      {"out", "DIR", ATVI_ARG_TEXT, &o->study.all.out,
        "Folder of the study, which is continued if it exists. Default: MODEL-study here."},
       {"data-dir", "DIR", ATVI_ARG_TEXT, &o->study.data_dir,
        "Fit the data sets in DIR instead of simulating; the truth is then used only for scoring."},
@@ -68,26 +68,26 @@ static int parse(options *o, int argc, char **argv) {
       ATVI_ROW_FIX(&o->fix),
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Use FILE instead of the model's data file: simulated data have its times and columns."},
-      ATVI_ROW_FOLDER(&o->study.model.folder),
-      ATVI_ROW_RUNS(&o->study.model.runs),
+      ATVI_ROW_FOLDER(&o->study.all.model.folder),
+      ATVI_ROW_RUNS(&o->study.all.model.runs),
       ATVI_ROW_THREADS(&o->threads),
-      ATVI_ROW_CHECKPOINT(&o->study.checkpoint_s),
+      ATVI_ROW_CHECKPOINT(&o->study.all.checkpoint_s),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
       ATVI_ROWS_SHARE(&o->share),
-      ATVI_ROW_NO_COMPILE(&o->study.model.interpret),
+      ATVI_ROW_NO_COMPILE(&o->study.all.model.interpret),
       ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
-  int code = atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.model.path);
+  int code = atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.all.model.path);
   if (code >= 0) return code;
-  if (!atvi_args_share(&atvi_cmd_study, &o->share, argc, argv, &o->study.share)) return ATVI_EXIT_USAGE;
-  if (o->study.share.worker && !o->threads) o->threads = atvi_app_share_cores();
+  if (!atvi_args_share(&atvi_cmd_study, &o->share, argc, argv, &o->study.all.share)) return ATVI_EXIT_USAGE;
+  if (o->study.all.share.worker && !o->threads) o->threads = atvi_app_share_cores();
   return -1;
 }
 
 static int run(int argc, char **argv) {
-  options o = {.study = {.methods = "atvi", .seed = 1, .replicates = 50}};
+  options o = {.study = {.all = {.replicates = 50, .seed = 1}, .methods = "atvi"}};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
   o.study.n_truth = o.truth.n;
@@ -96,9 +96,9 @@ static int run(int argc, char **argv) {
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_study, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_model(&s, &o.fix, &o.data, &o.study.model)) {
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.study.all.model)) {
     atvi_app_repeat_result result;
-    if (o.study.share.worker)
+    if (o.study.all.share.worker)
       atvi_signals_worker(s.ctx);
     else
       atvi_signals_catch(s.ctx);

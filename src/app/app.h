@@ -293,24 +293,29 @@ ATVI_CHECKED atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool,
                                                  const atvi_app_models_opts *opts,
                                                  atvi_app_compare_result *result);
 
+/* What study and sbc have in common. */
 typedef struct {
   atvi_app_model model;
+  atvi_idx replicates;
+  uint64_t seed;
+  /* --out; NULL: <model>-study or <model>-sbc here. */
+  const char *out;
+  /* --checkpoint, as in atvi fit. */
+  double checkpoint_s;
+  atvi_app_share share;
+} atvi_app_repeat_opts;
+
+typedef struct {
+  atvi_app_repeat_opts all;
   atvi_idx n_truth;
   /* --truth: name=value,... or a JSON file. */
   const char *const *truth;
-  atvi_idx replicates;
   /* --methods: comma list; "exact" is atvi with chains that end exact. */
   const char *methods;
-  uint64_t seed;
-  /* --out; NULL: <model>-study here. */
-  const char *out;
   /* --data-dir: existing data sets; NULL: simulate. */
   const char *data_dir;
   /* --pattern: their names, with %d for the number; NULL: set_%d.csv. */
   const char *pattern;
-  /* --checkpoint, as in atvi fit. */
-  double checkpoint_s;
-  atvi_app_share share;
 } atvi_app_study_opts;
 
 /* atvi study. A folder with records is continued. EINVAL: its settings differ; EEXIST: another process is
@@ -319,17 +324,10 @@ ATVI_CHECKED atvi_status atvi_app_study(atvi_ctx *ctx, atvi_pool *pool, const at
                                         atvi_app_repeat_result *result);
 
 typedef struct {
-  atvi_app_model model;
-  atvi_idx replicates;
+  atvi_app_repeat_opts all;
   const char *method;
-  uint64_t seed;
-  /* --out; NULL: <model>-sbc here. */
-  const char *out;
   /* --scale-sd: factor that shrinks posterior draws about their mean, to test that it is noticed; 1: none. */
   double scale_sd;
-  /* --checkpoint, as in atvi fit. */
-  double checkpoint_s;
-  atvi_app_share share;
 } atvi_app_sbc_opts;
 
 /* atvi sbc. Likewise. */

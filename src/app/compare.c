@@ -53,6 +53,7 @@ struct work {
   atvi_loaded *l;
   const char *model;
   atvi_record rec;
+  atvi_app_repeat_opts how;
   atvi_repeat all;
   bool side_by_side;
   atomic_bool stop; /* side by side: asked to stop */
@@ -126,7 +127,9 @@ static atvi_status open_record(work *w) {
                          .force = fit->force,
                          .can_force = true};
   if (!fit->out) ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, NULL, false, base, &w->rec.dir));
-  atvi_app_record_settings(&settings, w->l, &fit->model, fit->how.seed, 1);
+  w->how = (atvi_app_repeat_opts){
+      .model = fit->model, .replicates = 1, .seed = fit->how.seed, .share = w->opts->share};
+  atvi_app_record_settings(&settings, w->l, &w->how);
   atvi_io_json_put(&settings, "holdout", atvi_app_bytes_json(w->pool, fit->holdout));
   atvi_io_json_put(&settings, "ess", json_real(fit->how.ess));
   atvi_io_json_put(&settings, "max-time", json_real(fit->how.max_seconds));
@@ -175,15 +178,15 @@ static atvi_status note(const atvi_repeat *x, job *j) {
   if (j->stopped) return ATVI_OK;
   if (atvi_app_repeat_goes_on(j->status)) {
     (void)ATVI_FAIL(w->ctx, j->status, "%s", j->message);
-    return atvi_app_repeat_fail(x, w->pool, &(atvi_replicate_place){1, j->method, x->seed, 0});
+    return atvi_app_repeat_fail(x, w->pool, &(atvi_replicate_place){1, j->method, x->o->seed, 0});
   }
-  if (j->status != ATVI_OK && x->share->worker)
+  if (j->status != ATVI_OK && x->o->share.worker)
     return ATVI_FAIL(w->ctx, j->status, "%s: %s", j->method, j->message);
   if (j->status != ATVI_OK) {
     atvi_log(w->ctx, ATVI_LOG_WARN, "%s failed: %s", j->method, j->message);
     return ATVI_OK;
   }
-  atvi_io_text_add(&t, "1,%s,ok,,%s,%" PRIu64, j->method, atvi_verdict_name(j->verdict), x->seed);
+  atvi_io_text_add(&t, "1,%s,ok,,%s,%" PRIu64, j->method, atvi_verdict_name(j->verdict), x->o->seed);
   atvi_io_fields_cells(&t, &atvi_diag_headline_fields, &h, LINE);
   atvi_io_text_add(&t, ",");
   j->message[strcspn(j->message, "\n")] = 0;
@@ -369,15 +372,12 @@ static atvi_status plan(work *w) {
   w->all = (atvi_repeat){.ctx = w->ctx,
                          .command = "compare",
                          .option = "--methods",
+                         .o = &w->how,
                          .l = w->l,
-                         .model = &w->opts->fit.model,
                          .rec = &w->rec,
-                         .seed = w->opts->fit.how.seed,
-                         .replicates = 1,
                          .n_method = w->n,
                          .method = method,
                          .keys = LINE,
-                         .share = &w->opts->share,
                          .self = w,
                          .fit = fit_one,
                          .cells = no_cells};
@@ -394,17 +394,13 @@ static atvi_status plan(work *w) {
 }
 
 static atvi_status run(work *w, atvi_app_compare_result *out) {
-  bool stopped = false;
   ATVI_TRY(open_record(w));
+  out->workers.dir = w->rec.dir;
+  w->side_by_side = w->opts->parallel && w->n > 1 && !w->rec.shared;
   atvi_status status = plan(w);
-  if (status == ATVI_OK && w->rec.shared) {
-    out->workers.dir = w->rec.dir;
-    status = atvi_app_repeat_shared(&w->all, &out->workers);
-  } else if (status == ATVI_OK) {
-    w->side_by_side = w->opts->parallel && w->n > 1;
-    status = w->side_by_side ? side_by_side(w) : atvi_app_repeat_run(&w->all, &stopped);
-    if (status == ATVI_OK) status = collect(w, out);
-  }
+  if (status == ATVI_OK)
+    status = w->side_by_side ? side_by_side(w) : atvi_app_repeat_run(&w->all, &out->workers);
+  if (status == ATVI_OK && !w->rec.shared) status = collect(w, out);
   atvi_app_record_close(&w->rec);
   return status;
 }

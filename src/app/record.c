@@ -507,13 +507,12 @@ void atvi_app_record_inputs(atvi_json *w, const atvi_loaded *l, const atvi_app_m
   atvi_io_json_end(w);
 }
 
-void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                              atvi_idx replicates) {
+void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_repeat_opts *o) {
   char text[24];
-  snprintf(text, sizeof text, "%" PRIu64, seed);
+  snprintf(text, sizeof text, "%" PRIu64, o->seed);
   atvi_io_json_object(w, NULL);
   atvi_io_json_put(w, "version", json_string(ATVI_VERSION));
-  atvi_io_json_put(w, "replicates", json_integer(replicates));
+  atvi_io_json_put(w, "replicates", json_integer(o->replicates));
   atvi_io_json_put(w, "seed", json_string(text));
-  atvi_app_record_inputs(w, l, model);
+  atvi_app_record_inputs(w, l, &o->model);
 }

@@ -56,7 +56,7 @@ static const char *label(const void *self, atvi_pool *pool, atvi_idx i) {
 static atvi_status look(void *self, atvi_pool *pool, atvi_share_items *out) {
   const atvi_repeat *x = self;
   const char *const *list;
-  atvi_idx n = x->replicates * x->n_method, n_list;
+  atvi_idx n = x->o->replicates * x->n_method, n_list;
   ATVI_TRY(atvi_sim_shards_list(pool, x->rec->path, &n_list, &list));
   int64_t *id = atvi_pool_take(pool, (size_t)n, sizeof *id);
   unsigned char *state = atvi_pool_take(pool, (size_t)n, sizeof *state);
@@ -75,7 +75,7 @@ static atvi_status look(void *self, atvi_pool *pool, atvi_share_items *out) {
       const char *method = atvi_app_record_text(csv, row, "method");
       atvi_idx k = 0;
       while (k < x->n_method && strcmp(method, x->method[k]) != 0) k++;
-      if (!(r >= 1 && r <= (double)x->replicates) || k == x->n_method) continue;
+      if (!(r >= 1 && r <= (double)x->o->replicates) || k == x->n_method) continue;
       atvi_idx i = ((atvi_idx)r - 1) * x->n_method + k;
       bool ok = strcmp(atvi_app_record_text(csv, row, "status"), "ok") == 0;
       if (ok || state[i] == ATVI_SIM_OPEN) state[i] = ok ? ATVI_SIM_GOOD : ATVI_SIM_FAILED;
@@ -163,7 +163,7 @@ static atvi_status take(worker *w, atvi_claimed *c, atvi_idx *n) {
 static atvi_status do_fit(worker *w, const atvi_claimed *c) {
   const atvi_repeat *x = w->x;
   atvi_idx i = w->place[c->item], r = i / x->n_method;
-  atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};
+  atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->o->seed + (uint64_t)r, 0};
   double begun = atvi_clock_s();
   atvi_pool *pool;
   atvi_status status;
@@ -210,8 +210,8 @@ static atvi_status work(const atvi_repeat *all, atvi_app_repeat_result *out) {
   atvi_pool *pool = all->rec->pool;
   atvi_repeat x = *all;
   const atvi_claims_opts how = {.dir = x.rec->dir, .job = atvi_app_share_job(pool), .jobs = 1};
-  worker w = {.x = &x, .n = (int64_t)x.replicates * METHODS};
-  double end = atvi_app_share_end_s(pool, x.share);
+  worker w = {.x = &x, .n = (int64_t)x.o->replicates * METHODS};
+  double end = atvi_app_share_end_s(pool, &x.o->share);
   if (end > 0) x.until_s = end - END_S;
   w.todo = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.todo);
   w.place = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.place);
@@ -239,23 +239,23 @@ static atvi_status work(const atvi_repeat *all, atvi_app_repeat_result *out) {
 atvi_status atvi_app_repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *out) {
   atvi_pool *pool = x->rec->pool;
   out->shared = true;
-  if (x->share->worker) return work(x, out);
-  const char *stem = atvi_io_path_stem(pool, x->model->path);
+  if (x->o->share.worker) return work(x, out);
+  const char *stem = atvi_io_path_stem(pool, x->o->model.path);
   const atvi_share s = {.ctx = x->ctx,
                         .pool = pool,
-                        .o = x->share,
+                        .o = &x->o->share,
                         .dir = x->rec->dir,
                         .claims = x->rec->dir,
                         .job = stem ? atvi_pool_printf(pool, "atvi-%s-%s", x->command, stem) : NULL,
-                        .command = atvi_pool_printf(pool, "atvi %s %s ...", x->command, x->model->path),
+                        .command = atvi_pool_printf(pool, "atvi %s %s ...", x->command, x->o->model.path),
                         .item = "fit",
                         .self = (void *)x,
                         .look = look};
   atvi_share_counts c = {0};
   if (!s.job || !s.command) return ATVI_ENOMEM;
-  ATVI_TRY(x->share->status ? atvi_app_share_status(&s, &out->text, &c)
-                            : atvi_app_share_submit(&s, &out->text, &c));
-  out->stopped = x->share->wait && atvi_stop_asked(x->ctx);
+  ATVI_TRY(x->o->share.status ? atvi_app_share_status(&s, &out->text, &c)
+                              : atvi_app_share_submit(&s, &out->text, &c));
+  out->stopped = x->o->share.wait && atvi_stop_asked(x->ctx);
   out->done = c.good, out->failed = c.failed;
   return ATVI_OK;
 }

@@ -86,11 +86,11 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
                                      atvi_replicate_place *at, atvi_app_model *model) {
   const atvi_lang *lang = x->l->model->lang;
   double *value = atvi_pool_take(pool, (size_t)x->l->target->n_obs + 1, sizeof *value);
-  atvi_data_file *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
+  atvi_data_file *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->o->model.n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", x->rec->dir);
   if (!value || !data || !folder) return ATVI_ENOMEM;
   at->hash = ATVI_HASH;
-  ATVI_TRY(atvi_app_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
+  ATVI_TRY(atvi_app_replicate_simulate(x->ctx, x->l, x->o->seed, at->replicate, theta, value));
   ATVI_TRY(atvi_io_dir_make(x->ctx, folder, false));
   model->n_data = 0;
   for (atvi_idx f = 0; f < atvi_app_files(lang); f++) {
@@ -105,7 +105,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
     at->hash = atvi_hash(at->hash, text, strlen(text));
     data[model->n_data++] = (atvi_data_file){name, path};
   }
-  keep_given(x->l->model, x->model, data, &model->n_data);
+  keep_given(x->l->model, &x->o->model, data, &model->n_data);
   model->data = data;
   return ATVI_OK;
 }
@@ -142,7 +142,7 @@ static void on_progress(void *user, const atvi_progress *p) {
   double part = p->done > 0 && p->done <= 1 ? p->done : 0;
   double whole = fmin((w->before + part) / w->all, 1 - 1e-9); /* 1 would mean the end */
   atvi_tell(w->x->ctx, w->x->command, whole, atvi_clock_s() - w->x->begun_s, "replicate %td of %td, %s: %s",
-            w->at->replicate, w->x->replicates, w->at->method, p->phase);
+            w->at->replicate, w->x->o->replicates, w->at->method, p->phase);
 }
 
 /* A fit that was interrupted goes on. */
@@ -152,11 +152,11 @@ static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_
       atvi_pool_printf(out->pool, "%s, replicate %td, method %s, seed %" PRIu64 ", data %016" PRIx64,
                        where->program, at->replicate, at->method, at->seed, at->hash);
   /* Workers have several fits under way at once; who takes one over from another goes on with it. */
-  bool shared = atvi_app_repeat_is_shared(where->x->share);
+  bool shared = atvi_app_repeat_is_shared(&where->x->o->share);
   const char *item = shared ? atvi_pool_printf(out->pool, "-%td-%s", at->replicate, at->method) : "";
   if (!about || !item) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, item, where->x->checkpoint_s, about,
-                                &out->memo));
+  ATVI_TRY(atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, item, where->x->o->checkpoint_s,
+                                about, &out->memo));
   atvi_model_evaluator_set_memo(out->l.ev, out->memo);
   atvi_status status = atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws);
   atvi_model_evaluator_set_memo(out->l.ev, NULL);
@@ -240,7 +240,7 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
 /* ---- the loop ---- */
 
 atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at) {
-  atvi_app_model model = *x->model;
+  atvi_app_model model = x->o->model;
   const char *line, *why = atvi_pool_printf(pool, "%s", atvi_errmsg(x->ctx));
   if (!why) return ATVI_ENOMEM;
   if (x->data && x->data(x, pool, at, &model) == ATVI_OK) /* the line has its data */
@@ -260,9 +260,9 @@ atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_repl
                                 atvi_idx before, bool *stopped) {
   atvi_fit_plan plan;
   atvi_replicate one = {0};
-  atvi_app_model model = *x->model;
+  atvi_app_model model = x->o->model;
   const char *line, *program = atvi_app_resume_program(pool);
-  progress where = {x, at, (double)before, (double)(x->replicates * x->n_method), program};
+  progress where = {x, at, (double)before, (double)(x->o->replicates * x->n_method), program};
   if (!program) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
   atvi_status status = x->data(x, pool, at, &model);
@@ -285,11 +285,13 @@ atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_repl
   return *stopped ? ATVI_OK : status;
 }
 
-atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
+atvi_status atvi_app_repeat_run(const atvi_repeat *x, atvi_app_repeat_result *out) {
+  bool *stopped = &out->stopped;
+  if (atvi_app_repeat_is_shared(&x->o->share)) return atvi_app_repeat_shared(x, out);
   if (x->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
-  for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
+  for (atvi_idx i = 0; i < x->o->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
-    atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};
+    atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->o->seed + (uint64_t)r, 0};
     atvi_pool *pool;
     if (atvi_app_record_has(x->rec, at.replicate, at.method)) continue;
     *stopped = atvi_stop_asked(x->ctx);

@@ -55,8 +55,7 @@ enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. this */
 void atvi_app_record_inputs(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model);
 /* Opens the object of settings with those that both commands share: the model, the files it reads, fixed
  * parameters, the seed. */
-void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                              atvi_idx replicates);
+void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_repeat_opts *o);
 
 /* A cell of the record by name of its column, possibly infinite; NaN if there is none. */
 double atvi_app_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column);
@@ -129,22 +128,18 @@ struct atvi_repeat {
   atvi_ctx *ctx;
   /* "study", "sbc" or "compare", and the option that gives its methods. */
   const char *command, *option;
-  /* The model with its own data, and how it was asked for. */
-  atvi_loaded *l;
-  const atvi_app_model *model;
-  atvi_record *rec;
   /* Replicate r is fitted with seed + r - 1. */
-  uint64_t seed;
-  atvi_idx replicates, n_method;
+  const atvi_app_repeat_opts *o;
+  /* The model with its own data. */
+  atvi_loaded *l;
+  atvi_record *rec;
+  atvi_idx n_method;
   const char *const *method; /* [n_method] */
   /* Messages name the replicate, the method, or both. */
   bool numbered, named;
   /* Fields of atvi_headline in the record. */
   const char *keys;
   double begun_s;
-  /* Most seconds between two checkpoints of a fit; 0: the default. */
-  double checkpoint_s;
-  const atvi_app_share *share;
   /* When the fits must end, in seconds since 1970; 0: not known. */
   double until_s;
   void *self;
@@ -166,11 +161,11 @@ ATVI_CHECKED atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_poo
 /* Names of the columns of every record; the caller adds its own. */
 void atvi_app_repeat_header(atvi_text *out, const char *keys);
 /* Does all fits that are not recorded yet; emulators, the same for all, are kept in the folder. A failure
- * of one fit is recorded, and the next one starts. Errors: those of fits that are not of that kind; EIO,
- * ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped);
+ * of one fit is recorded, and the next one starts. If work is shared, does its part of it (atvi_app_repeat_shared). Errors:
+ * those of fits that are not of that kind; EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, atvi_app_repeat_result *out);
 
-/* The loop of a worker, the state of all, or handing workers to a scheduler, as x->share says. Errors: as above. */
+/* The loop of a worker, the state of all, or handing workers to a scheduler, as x->o->share says. Errors: as above. */
 ATVI_CHECKED atvi_status atvi_app_repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *out);
 /* Fit number `before` and its line. *stopped: it was asked to stop, or its time is over, and it goes on later. */
 ATVI_CHECKED atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,

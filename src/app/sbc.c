@@ -22,7 +22,6 @@ typedef struct {
   double *theta, *true_; /* [d], [n] of this replicate */
   atvi_sbc s;
   atvi_record rec;
-  double begun_s;
 } sbc;
 
 static atvi_status prepare(sbc *x) {
@@ -36,12 +35,12 @@ static atvi_status prepare(sbc *x) {
         x->ctx, ATVI_EMODEL,
         "%s: error: the model has logp terms, which truths drawn from its declared priors do not follow: a "
         "correct method would appear wrong\nhint: express them as priors, or use atvi study",
-        x->opts->model.path);
+        x->opts->all.model.path);
   if (!t->ops->prior_draw)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the prior of this model cannot be drawn from");
   if (!(x->opts->scale_sd > 0))
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--scale-sd %g: want a number above 0", x->opts->scale_sd);
-  ATVI_TRY(atvi_app_replicate_method(x->ctx, "--method", x->opts->method, x->opts->seed, &plan));
+  ATVI_TRY(atvi_app_replicate_method(x->ctx, "--method", x->opts->method, x->opts->all.seed, &plan));
   x->n = t->d + t->n_derived;
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
@@ -50,9 +49,9 @@ static atvi_status prepare(sbc *x) {
   x->s.n = x->n;
   x->s.model = t->name;
   x->s.method = x->opts->method;
-  x->s.seed = x->opts->seed;
+  x->s.seed = x->opts->all.seed;
   x->s.scale_sd = x->opts->scale_sd;
-  x->s.replicates = x->opts->replicates;
+  x->s.replicates = x->opts->all.replicates;
   for (atvi_idx i = 0; i < x->n; i++) {
     x->s.line[i].derived = i >= t->d;
     x->s.line[i].name = i < t->d ? t->param[i].name : t->derived[i - t->d];
@@ -68,14 +67,14 @@ static atvi_status open_record(sbc *x) {
     atvi_io_text_add(&out, ",%s.truth,%s.rank", x->s.line[i].name, x->s.line[i].name);
   ATVI_TRY(atvi_io_text_get(&out, &header));
   atvi_json w = {.pool = x->pool};
-  atvi_app_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
+  atvi_app_record_settings(&w, x->l, &x->opts->all);
   atvi_io_json_put(&w, "method", json_string(x->opts->method));
   atvi_io_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
   x->rec = (atvi_record){.command = "sbc",
                          .header = header,
-                         .dir = x->opts->out,
-                         .shared = atvi_app_repeat_is_shared(&x->opts->share)};
-  return atvi_app_record_open(x->pool, &x->opts->model, &w, &x->rec);
+                         .dir = x->opts->all.out,
+                         .shared = atvi_app_repeat_is_shared(&x->opts->all.share)};
+  return atvi_app_record_open(x->pool, &x->opts->all.model, &w, &x->rec);
 }
 
 /* ---- one replicate ---- */
@@ -83,7 +82,7 @@ static atvi_status open_record(sbc *x) {
 static void draw_truth(sbc *x, atvi_idx r) {
   const atvi_target *t = x->l->target;
   void *work = atvi_model_evaluator_work(x->l->ev);
-  t->ops->prior_draw(t->self, work, x->opts->seed, ATVI_TRUTH_FIRST + r - 1, 1, x->theta);
+  t->ops->prior_draw(t->self, work, x->opts->all.seed, ATVI_TRUTH_FIRST + r - 1, 1, x->theta);
   for (atvi_idx i = 0; i < t->d; i++) x->true_[i] = x->theta[i];
   if (t->n_derived) t->ops->derived(t->self, work, 1, x->theta, x->true_ + t->d);
 }
@@ -103,7 +102,7 @@ static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r)
     below += v < x->true_[i];
     equal += v == x->true_[i];
   }
-  atvi_rng rng = atvi_math_rng_at(x->opts->seed, ATVI_STREAM_CHECK, (uint32_t)i, (uint32_t)r);
+  atvi_rng rng = atvi_math_rng_at(x->opts->all.seed, ATVI_STREAM_CHECK, (uint32_t)i, (uint32_t)r);
   return (double)below + floor(atvi_math_rng_uniform(&rng) * (double)(equal + 1));
 }
 
@@ -131,23 +130,18 @@ static atvi_status run_all(sbc *x, atvi_app_repeat_result *out) {
   const atvi_repeat all = {.ctx = x->ctx,
                            .command = "sbc",
                            .option = "--method",
+                           .o = &x->opts->all,
                            .l = x->l,
-                           .model = &x->opts->model,
                            .rec = &x->rec,
-                           .seed = x->opts->seed,
-                           .replicates = x->opts->replicates,
                            .n_method = 1,
                            .method = &x->opts->method,
                            .keys = FIT,
                            .numbered = true,
-                           .begun_s = x->begun_s,
-                           .checkpoint_s = x->opts->checkpoint_s,
+                           .begun_s = atvi_clock_s(),
                            .self = x,
                            .data = get_data,
-                           .share = &x->opts->share,
                            .cells = add_ranks};
-  return atvi_app_repeat_is_shared(all.share) ? atvi_app_repeat_shared(&all, out)
-                                              : atvi_app_repeat_run(&all, &out->stopped);
+  return atvi_app_repeat_run(&all, out);
 }
 
 /* ---- the whole ---- */
@@ -173,8 +167,8 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
                          atvi_app_repeat_result *result) {
   atvi_loaded l;
   *result = (atvi_app_repeat_result){0};
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, NULL, &l));
-  sbc x = {.ctx = ctx, .pool = pool, .opts = opts, .l = &l, .begun_s = atvi_clock_s()};
+  ATVI_TRY(atvi_app_load(ctx, &opts->all.model, NULL, &l));
+  sbc x = {.ctx = ctx, .pool = pool, .opts = opts, .l = &l};
   atvi_status status = prepare(&x);
   if (status == ATVI_OK) status = open_record(&x);
   if (status == ATVI_OK) {

@@ -29,7 +29,6 @@ typedef struct {
   double *theta;  /* [d] the truth */
   atvi_study s;
   atvi_record rec;
-  double begun_s;
 } study;
 
 /* ---- settings ---- */
@@ -71,7 +70,7 @@ static atvi_status open_record(study *x) {
   const char *header;
   atvi_json w = {.pool = x->pool};
   ATVI_TRY(atvi_app_study_header(x->pool, x->s.n_quantity, x->s.quantity, &header));
-  atvi_app_record_settings(&w, x->l, &o->model, o->seed, o->replicates);
+  atvi_app_record_settings(&w, x->l, &o->all);
   atvi_io_json_object(&w, "truth");
   for (atvi_idx i = 0; i < x->l->target->d; i++)
     atvi_io_json_put(&w, x->l->target->param[i].name, json_real(x->theta[i]));
@@ -79,9 +78,11 @@ static atvi_status open_record(study *x) {
   atvi_io_json_put(&w, "methods", json_string(o->methods));
   atvi_io_json_put(&w, "data-dir", atvi_app_bytes_json(x->pool, o->data_dir));
   atvi_io_json_put(&w, "pattern", atvi_app_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
-  x->rec = (atvi_record){
-      .command = "study", .header = header, .dir = o->out, .shared = atvi_app_repeat_is_shared(&o->share)};
-  return atvi_app_record_open(x->pool, &o->model, &w, &x->rec);
+  x->rec = (atvi_record){.command = "study",
+                         .header = header,
+                         .dir = o->all.out,
+                         .shared = atvi_app_repeat_is_shared(&o->all.share)};
+  return atvi_app_record_open(x->pool, &o->all.model, &w, &x->rec);
 }
 
 /* ---- data ---- */
@@ -104,14 +105,14 @@ static atvi_status check_given(const study *x) {
   if (atvi_app_files(x->l->model->lang) != 1)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets; want a model with one",
                      atvi_app_files(x->l->model->lang));
-  for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
+  for (atvi_idx r = 1; r <= x->opts->all.replicates; r++) {
     const char *path = given_path(x, r);
     if (!path) return ATVI_ENOMEM;
     if (access(path, R_OK) != 0)
       return ATVI_FAIL(x->ctx, ATVI_EDATA,
                        "%s: error: there is no such file\nhint: --replicates %td needs that many data sets; "
                        "--pattern says how they are named",
-                       path, x->opts->replicates);
+                       path, x->opts->all.replicates);
   }
   return ATVI_OK;
 }
@@ -136,7 +137,7 @@ static atvi_status check_same(const study *x) {
     const char *path = given_path(x, r), *was = atvi_app_record_text(done, i, "data_hash");
     char now[HASH];
     uint64_t hash = 0;
-    if (r > x->opts->replicates) continue;
+    if (r > x->opts->all.replicates) continue;
     status = path ? hash_of(pool, path, &hash) : ATVI_ENOMEM;
     if (status != ATVI_OK) break;
     snprintf(now, sizeof now, HASH_FORMAT, hash);
@@ -258,24 +259,19 @@ static atvi_status run_all(study *x, atvi_app_repeat_result *out) {
   const atvi_repeat all = {.ctx = x->ctx,
                            .command = "study",
                            .option = "--methods",
+                           .o = &x->opts->all,
                            .l = x->l,
-                           .model = &x->opts->model,
                            .rec = &x->rec,
-                           .seed = x->opts->seed,
-                           .replicates = x->opts->replicates,
                            .n_method = x->s.n_method,
                            .method = method,
                            .named = true,
                            .keys = ATVI_STUDY_FIT,
                            .numbered = true,
-                           .begun_s = x->begun_s,
-                           .checkpoint_s = x->opts->checkpoint_s,
+                           .begun_s = atvi_clock_s(),
                            .self = x,
                            .data = get_data,
-                           .share = &x->opts->share,
                            .cells = add_scores};
-  return atvi_app_repeat_is_shared(all.share) ? atvi_app_repeat_shared(&all, out)
-                                              : atvi_app_repeat_run(&all, &out->stopped);
+  return atvi_app_repeat_run(&all, out);
 }
 
 static atvi_status report(study *x, atvi_app_repeat_result *out) {
@@ -304,12 +300,14 @@ static atvi_status check_truth(study *x) {
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to study");
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   if (!x->theta) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_app_truth(x->ctx, x->pool, &x->opts->model, t, x->opts->n_truth, x->opts->truth, x->theta));
+  ATVI_TRY(
+      atvi_app_truth(x->ctx, x->pool, &x->opts->all.model, t, x->opts->n_truth, x->opts->truth, x->theta));
   double *value = atvi_pool_take(x->pool, (size_t)t->n_obs + 1, sizeof *value);
   if (!value) return ATVI_ENOMEM;
-  if (atvi_app_replicate_simulate(x->ctx, x->l, x->opts->seed, 1, x->theta, value) == ATVI_OK) return ATVI_OK;
+  if (atvi_app_replicate_simulate(x->ctx, x->l, x->opts->all.seed, 1, x->theta, value) == ATVI_OK)
+    return ATVI_OK;
   const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
-  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : ATVI_ENOMEM;
+  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->all.model.path, why) : ATVI_ENOMEM;
 }
 
 static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
@@ -320,8 +318,8 @@ static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   ATVI_TRY(find_quantities(x));
   ATVI_TRY(open_record(x));
   x->s.model = x->l->target->name;
-  x->s.seed = x->opts->seed;
-  x->s.replicates = x->opts->replicates;
+  x->s.seed = x->opts->all.seed;
+  x->s.replicates = x->opts->all.replicates;
   out->dir = x->rec.dir;
   atvi_status status = check_same(x);
   if (status == ATVI_OK) status = run_all(x, out);
@@ -336,8 +334,8 @@ atvi_status atvi_app_study(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_study_
   *result = (atvi_app_repeat_result){0};
   if (opts->n_truth == 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "--truth is missing: name=value,... or a JSON file");
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, NULL, &l));
-  study x = {.ctx = ctx, .pool = pool, .opts = opts, .l = &l, .begun_s = atvi_clock_s()};
+  ATVI_TRY(atvi_app_load(ctx, &opts->all.model, NULL, &l));
+  study x = {.ctx = ctx, .pool = pool, .opts = opts, .l = &l};
   atvi_status status = run_study(&x, result);
   atvi_app_unload(&l);
   return status;

@@ -88,8 +88,8 @@ static void is_studied(void) {
   static const char *const truth[] = {"mu=0.9"};
   atvi_app_repeat_result r;
   atvi_app_study_opts o = {
-      .model = begin(), .n_truth = 1, .truth = truth, .replicates = 2, .methods = "sir", .seed = 3};
-  o.out = in("study");
+      .all = {.model = begin(), .replicates = 2, .seed = 3}, .n_truth = 1, .truth = truth, .methods = "sir"};
+  o.all.out = in("study");
   CHECK_OK(atvi_app_study(ctx, pool, &o, &r));
   CHECK(r.done == 2 && r.failed == 0 && has(r.text, "sir"));
   o.methods = "serum";
@@ -100,8 +100,9 @@ static void is_studied(void) {
 
 static void is_calibrated(void) {
   atvi_app_repeat_result r;
-  atvi_app_sbc_opts o = {.model = begin(), .replicates = 5, .method = "sir", .seed = 3, .scale_sd = 1};
-  o.out = in("sbc");
+  atvi_app_sbc_opts o = {
+      .all = {.model = begin(), .replicates = 5, .seed = 3}, .method = "sir", .scale_sd = 1};
+  o.all.out = in("sbc");
   CHECK_OK(atvi_app_sbc(ctx, pool, &o, &r));
   CHECK(r.done == 5 && r.failed == 0 && has(r.json, "\"sir\""));
   end();
