@@ -7,7 +7,7 @@
 #include "app/program.h"
 #include "app/report.h"
 #include "io/file.h"
-#include "io/json.h"
+#include "io/fields.h"
 #include "io/text.h"
 #include "math/rng.h"
 #include <inttypes.h>
@@ -37,8 +37,6 @@ typedef struct {
   /* [d] */
   const char **remark;
 } work;
-
-static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: emulator"); }
 
 /* ---- work ---- */
 
@@ -256,47 +254,68 @@ static atvi_app_mark say(const work *w, atvi_text *t) {
   return judged;
 }
 
-static json_t *json_judged(const atvi_em_loo *j, atvi_idx n) {
-  return json_pack("{sI so so so so so}", "n", (json_int_t)n, "q2", atvi_io_json_real(j->q2), "coverage",
-                   atvi_io_json_real(j->coverage), "rmse", atvi_io_json_real(j->rmse), "log_score",
-                   atvi_io_json_real(j->log_score), "worst_error", atvi_io_json_real(j->worst_error));
+#define JUDGED(member) ATVI_FIELD(REAL, atvi_em_loo, member)
+static const atvi_field JUDGE[] = {JUDGED(q2), JUDGED(coverage), JUDGED(rmse), JUDGED(log_score),
+                                   JUDGED(worst_error)};
+static const atvi_fields JUDGE_FIELDS = ATVI_FIELDS(JUDGE);
+
+static void put_judged(atvi_json *to, const char *key, const atvi_em_loo *j, atvi_idx n) {
+  atvi_io_json_object(to, key);
+  atvi_io_json_put(to, "n", json_integer(n));
+  atvi_io_fields_json(to, &JUDGE_FIELDS, j, NULL);
+  atvi_io_json_end(to);
 }
 
-static json_t *json_input(const work *w, atvi_idx j) {
+static void put_real(atvi_json *to, const char *key, double x) {
+  atvi_io_json_put(to, key, atvi_io_json_real(x));
+}
+
+static void put_input(atvi_json *to, const work *w, atvi_idx j) {
   const atvi_emulated_runs *r = w->r;
-  const atvi_dossier_third *third = w->d.third + 3 * j;
-  return json_pack(
-      "{so so ss so so so so s[ooo]}", "name", atvi_io_json_word(w->pool, w->d.input[j]), "range",
-      atvi_io_json_pair(r->lower[j], r->lower[j] + r->width[j]), "scale",
-      isnan(r->axis[j].base) ? "linear" : "log", "runs", atvi_io_json_pair(r->least[j], r->most[j]), "length",
-      atvi_io_json_real(atvi_gp_emulator_info(w->em)->length[j]), "first",
-      atvi_io_json_real(w->sobol.first[j]), "total", atvi_io_json_real(w->sobol.total[j]), "q2_thirds",
-      atvi_io_json_real(third[0].q2), atvi_io_json_real(third[1].q2), atvi_io_json_real(third[2].q2));
+  atvi_io_json_object(to, NULL);
+  atvi_io_json_put(to, "name", atvi_io_json_word(w->pool, w->d.input[j]));
+  atvi_io_json_put(to, "range", atvi_io_json_pair(r->lower[j], r->lower[j] + r->width[j]));
+  atvi_io_json_put(to, "scale", json_string(isnan(r->axis[j].base) ? "linear" : "log"));
+  atvi_io_json_put(to, "runs", atvi_io_json_pair(r->least[j], r->most[j]));
+  put_real(to, "length", atvi_gp_emulator_info(w->em)->length[j]);
+  put_real(to, "first", w->sobol.first[j]);
+  put_real(to, "total", w->sobol.total[j]);
+  atvi_io_json_list(to, "q2_thirds");
+  for (int k = 0; k < 3; k++) put_real(to, NULL, w->d.third[3 * j + k].q2);
+  atvi_io_json_end(to);
+  atvi_io_json_end(to);
 }
 
-static json_t *json_of(const work *w) {
+static void put(atvi_json *to, const work *w) {
   const atvi_em_info *info = atvi_gp_emulator_info(w->em);
   const atvi_dossier *d = &w->d;
-  json_t *input = json_array(), *message = json_array();
-  bool ok = true;
-  for (atvi_idx j = 0; j < w->r->runs.d; j++) ok = json_array_append_new(input, json_input(w, j)) == 0 && ok;
+  atvi_io_json_object(to, NULL);
+  atvi_io_json_put(to, "name", atvi_io_json_word(w->pool, d->name));
+  atvi_io_json_put(to, "runs", json_integer(w->r->runs.n));
+  atvi_io_json_put(to, "failed_runs", json_integer(w->r->record.n_failed));
+  atvi_io_json_put(to, "outputs", json_integer(w->r->runs.m));
+  atvi_io_json_put(to, "kernel", json_string(atvi_gp_em_kernel_name[w->r->opts.kernel]));
+  put_real(to, "nugget", info->nugget);
+  put_real(to, "time_length", w->r->runs.m > 1 ? info->time_length : NAN);
+  put_real(to, "sill", info->sill);
+  put_real(to, "log_likelihood", info->log_lik);
+  atvi_io_json_put(to, "basis", json_integer(info->n_basis));
+  put_real(to, "basis_share", info->basis_share);
+  atvi_io_json_list(to, "inputs");
+  for (atvi_idx j = 0; j < w->r->runs.d; j++) put_input(to, w, j);
+  atvi_io_json_end(to);
+  put_real(to, "sobol_error", w->sobol.err);
+  put_judged(to, "leave_one_out", &d->loo, w->r->runs.n);
+  if (d->n_held > 0) put_judged(to, "held_out", &d->held, d->n_held);
+  atvi_io_json_put(to, "poor", atvi_io_json_word(w->pool, d->poor));
+  atvi_io_json_put(to, "verdict", json_string(atvi_model_dossier_doubtful(d) ? "warn" : "ok"));
+  atvi_io_json_list(to, "messages");
   for (int note = 0; note < 2; note++)
     for (int i = 0; i < d->n_doubt; i++)
       if (d->doubt[i].doubtful != note)
-        ok = json_array_append_new(message, atvi_io_json_word(w->pool, doubt_of(w, i))) == 0 && ok;
-  json_t *all = json_pack(
-      "{so sI sI sI ss so so so so sI so so so so so* so ss so}", "name", atvi_io_json_word(w->pool, d->name),
-      "runs", (json_int_t)w->r->runs.n, "failed_runs", (json_int_t)w->r->record.n_failed, "outputs",
-      (json_int_t)w->r->runs.m, "kernel", atvi_gp_em_kernel_name[w->r->opts.kernel], "nugget",
-      atvi_io_json_real(info->nugget), "time_length",
-      atvi_io_json_real(w->r->runs.m > 1 ? info->time_length : NAN), "sill", atvi_io_json_real(info->sill),
-      "log_likelihood", atvi_io_json_real(info->log_lik), "basis", (json_int_t)info->n_basis, "basis_share",
-      atvi_io_json_real(info->basis_share), "inputs", input, "sobol_error", atvi_io_json_real(w->sobol.err),
-      "leave_one_out", json_judged(&d->loo, w->r->runs.n), "held_out",
-      d->n_held > 0 ? json_judged(&d->held, d->n_held) : NULL, "poor",
-      d->poor ? atvi_io_json_word(w->pool, d->poor) : json_null(), "verdict",
-      atvi_model_dossier_doubtful(d) ? "warn" : "ok", "messages", message);
-  return atvi_io_json_done(all, ok);
+        atvi_io_json_put(to, NULL, atvi_io_json_word(w->pool, doubt_of(w, i)));
+  atvi_io_json_end(to);
+  atvi_io_json_end(to);
 }
 
 /* ---- report ---- */
@@ -356,7 +375,7 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
 
 /* ---- the command ---- */
 
-static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *all) {
+static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, atvi_json *all) {
   const char *path = atvi_model_emulated_path(w->pool, w->lang, w->k, w->o->runs);
   if (!path) return ATVI_ENOMEM;
   ATVI_TRY(hold_out(w)); /* first, as one emulator at a time takes less memory */
@@ -367,11 +386,12 @@ static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *
   for (atvi_idx j = 0; w->remark && j < w->r->runs.d; j++) w->remark[j] = remark(w, j);
   if (atvi_pool_failed(w->pool)) return ATVI_ENOMEM;
   *judged = say(w, text);
-  return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
+  put(all, w);
+  return ATVI_OK;
 }
 
 static atvi_status every(work *w, const atvi_app_emulate_opts *opts, atvi_app_emulate_result *result,
-                         json_t *all) {
+                         atvi_json *all) {
   atvi_pool *pool = w->pool, *own; /* figures are large */
   atvi_text text = {.pool = pool};
   result->judged = atvi_pool_take(pool, (size_t)w->lang->n_emulator, sizeof *result->judged);
@@ -389,7 +409,7 @@ static atvi_status every(work *w, const atvi_app_emulate_opts *opts, atvi_app_em
 }
 
 static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
-                             const atvi_lang *lang, atvi_app_emulate_result *result, json_t *all) {
+                             const atvi_lang *lang, atvi_app_emulate_result *result, atvi_json *all) {
   atvi_idx n = lang->n_emulator;
   work *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
   atvi_emulated_runs *r = atvi_pool_take(pool, (size_t)n, sizeof *r);
@@ -413,13 +433,12 @@ static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulat
   result->dir = opts->runs ? opts->runs : atvi_sim_folder(pool, lang->path);
   if (!result->dir) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_dir_make(ctx, result->dir, false));
-  json_t *all = json_array();
-  atvi_status status = all ? emulators(ctx, pool, opts, lang, result, all) : no_memory(ctx);
-  if (status != ATVI_OK) {
-    json_decref(all);
-    return status;
-  }
-  ATVI_TRY(atvi_io_json_text(pool, all, "emulate.json", &result->json));
+  atvi_json all = {.pool = pool};
+  atvi_io_json_list(&all, NULL);
+  atvi_status status = emulators(ctx, pool, opts, lang, result, &all);
+  atvi_status written = atvi_io_json_get(&all, "emulate.json", &result->json);
+  ATVI_TRY(status);
+  ATVI_TRY(written);
   return atvi_io_file_save_in(pool, result->dir, "emulate.json", result->json);
 }
 

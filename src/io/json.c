@@ -8,17 +8,13 @@ enum { DIGITS = 15 };
 
 json_t *atvi_io_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-json_t *atvi_io_json_done(json_t *x, bool ok) {
-  if (ok) return x;
-  json_decref(x);
-  return NULL;
-}
-
 json_t *atvi_io_json_pair(double a, double b) {
   json_t *out = json_array();
   int failed =
       json_array_append_new(out, atvi_io_json_real(a)) | json_array_append_new(out, atvi_io_json_real(b));
-  return atvi_io_json_done(out, failed == 0);
+  if (!failed) return out;
+  json_decref(out);
+  return NULL;
 }
 
 json_t *atvi_io_json_word(atvi_pool *pool, const char *s) {
@@ -73,25 +69,18 @@ json_t *atvi_io_json_whole(atvi_json *w) {
   return NULL;
 }
 
-static atvi_status dump(atvi_pool *pool, json_t *x, size_t flags, const char *what, const char **text) {
+atvi_status atvi_io_json_get(atvi_json *w, const char *what, const char **text) {
+  const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(w->digits ? w->digits : DIGITS);
+  json_t *x = atvi_io_json_whole(w);
   size_t n = x ? json_dumpb(x, NULL, 0, flags) : 0;
-  char *out = n ? atvi_pool_take(pool, n + 2, 1) : NULL;
+  char *out = n ? atvi_pool_take(w->pool, n + 2, 1) : NULL;
   *text = NULL;
   if (out && json_dumpb(x, out, n, flags) == n) {
     out[n] = '\n';
     *text = out;
   }
   json_decref(x);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "%s: out of memory", what);
-}
-
-atvi_status atvi_io_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text) {
-  return dump(pool, x, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), what, text);
-}
-
-atvi_status atvi_io_json_get(atvi_json *w, const char *what, const char **text) {
-  const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(w->digits ? w->digits : DIGITS);
-  return dump(w->pool, atvi_io_json_whole(w), flags, what, text);
+  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(w->pool), ATVI_ENOMEM, "%s: out of memory", what);
 }
 
 double atvi_io_json_number(const json_t *object, const char *key) {

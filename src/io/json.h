@@ -56,13 +56,6 @@ json_t *atvi_io_json_whole(atvi_json *w);
 /* Ends the whole and returns it as text with a line end. what: for the message. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_json_get(atvi_json *w, const char *what, const char **text);
 
-/* ---- by hand; only for app/emulate.c ---- */
-
-/* x if all went well, else NULL, with x freed. */
-json_t *atvi_io_json_done(json_t *x, bool ok);
-/* The whole as text. Frees x. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_io_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text);
-
 /* ---- reading ---- */
 
 /* NaN if there is no such number. */
