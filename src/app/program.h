@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by designs and runs of an outside program; only for src/app. */
+/* Designs and runs of an outside program; only for src/app. */
 #ifndef ATVI_APP_PROGRAM_H
 #define ATVI_APP_PROGRAM_H
 
-#include "app/app.h"
+#include "app/share.h"
 #include "lang/lang.h"
 #include "sim/design.h"
 #include "sim/simulator.h"
@@ -60,5 +60,24 @@ double atvi_app_program_axis_at(const atvi_program_axis *a, double u);
 double atvi_app_program_axis_find(const atvi_program_axis *a, double x);
 /* Share of the prior below x, for an axis that is not a box. */
 double atvi_app_program_axis_below(const atvi_program_axis *a, double x);
+
+/* ---- runs: in this process, as one of several workers, and submitted ---- */
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_run_opts *o;
+  const atvi_lang *lang;
+  const char *dir;
+  const char **name; /* [d] */
+  atvi_idx d;
+  atvi_program_points points;
+} atvi_run_job;
+
+/* What is to be done, without a source. */
+atvi_sim_batch atvi_app_run_batch(const atvi_run_job *j);
+/* Does runs together with the other workers of the folder. */
+ATVI_CHECKED atvi_status atvi_app_run_worker(atvi_run_job *j, atvi_simulator *sim,
+                                             atvi_app_run_result *result);
 
 #endif

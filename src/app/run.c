@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/run.h"
+#include "app/program.h"
 #include "io/csv.h"
 #include "io/text.h"
 #include "io/file.h"

@@ -8,7 +8,7 @@
  *
  * A run that was killed, or could not be started, may be the fault of the host: it is given back, for a worker on another
  * host if there is one, and recorded as failed if that happens three times. */
-#include "app/run.h"
+#include "app/program.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include <errno.h>
