@@ -193,17 +193,8 @@ ATVI_CHECKED atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loade
 ATVI_CHECKED atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed,
                                                      atvi_idx r, const double *theta, double *value);
 
-/* The truth of a study; only for src/app. */
-
 /* Truths drawn from the prior have numbers from here on. Fits use the first prior draws of their seed to find
  * a start and the scale of parameters: none may start from the truth it is to find. */
 #define ATVI_TRUTH_FIRST ((atvi_idx)1 << 30)
-
-/* theta[d] from n texts, each name=value,... or the path of a JSON file. Every parameter must get a value
- * inside its bounds; fixed ones may have one too, which is ignored; none may have two. Errors: EINVAL, EDATA
- * (the file), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_truth(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model,
-                                        const atvi_target *target, atvi_idx n, const char *const *text,
-                                        double *theta);
 
 #endif
