@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/advice.h"
 #include "cli.h"
 #include <errno.h>
 #include <limits.h>

@@ -40,6 +40,11 @@ typedef struct {
   bool serves;
 } atvi_app_model;
 
+/* What to do about a message or a failure, in the words of the command line: a sentence or two; NULL if there is nothing to add.
+ * The library says what is wrong and gives a code; only advice.c knows which options and commands help. python/ and r/ have
+ * their own tables. */
+const char *atvi_app_advice(atvi_code code);
+
 /* Statuses of all commands: EMODEL, EDATA and EINVAL (wrong usage: unknown name, bad number) mean exit code
  * 2, others 1. */
 

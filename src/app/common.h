@@ -3,7 +3,6 @@
 #ifndef ATVI_APP_COMMON_H
 #define ATVI_APP_COMMON_H
 
-#include "app/advice.h"
 #include "app/app.h"
 #include "atvi/draws.h"
 #include "core/core.h"
@@ -13,6 +12,9 @@
 #include "model/evaluator.h"
 #include "model/model.h"
 #include <jansson.h>
+
+/* atvi_diag_summary_new, with advice after the first message of every code. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
 
 /* A model with its fixed parameters and scratch. */
 typedef struct {
