@@ -137,11 +137,6 @@ extern const char atvi_graph_gen_log_add[];        /* after MATH1(exp) and MATH1
 extern const char atvi_graph_gen_invlogit[];       /* after MATH1(exp) */
 extern const char atvi_graph_gen_pick[];           /* PICK and SCATTER */
 
-/* A line that differs where compiled code may not be shared. */
-void atvi_graph_cpu_describe_base(char *text, size_t room);
-void atvi_graph_cpu_describe_avx2(char *text, size_t room);
-void atvi_graph_cpu_describe_avx512(char *text, size_t room);
-
 /* The cache of compiled code: a directory of ours, mode 0700, of entries <key>.so. */
 
 enum { ATVI_KEY_HEX = 64 };
