@@ -41,3 +41,17 @@ fails_with() { # code word...
 
 # The value of a jq expression over a file must be true.
 json() { jq -e "$2" "$1" >/dev/null || { echo "not true: $2"; jq . "$1"; return 1; }; }
+
+# DIR becomes what `atvi fit cold.atvi OPTION... --out DIR` gives in this folder. A file makes each such fit once; its tests have copies.
+fit_cold() { # DIR OPTION...
+  local out=$1 from
+  shift
+  from=$BATS_FILE_TMPDIR/cold-$(tr -cd 'a-z0-9' <<<"$*")
+  if [ ! -e "$from" ]; then
+    mkdir "$from"
+    cp "$TOP"/examples/cold/cold.* "$from"
+    env -C "$from" "$ATVI" fit cold.atvi --quiet "$@" --out run >/dev/null || return
+  fi
+  cp -a "$from/run" "$out"
+  grep -rlF "$from" "$out" | xargs sed -i "s|$from|$PWD|g" # where it was made
+}

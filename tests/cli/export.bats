@@ -14,7 +14,7 @@ has() { [[ " $LAYOUT " == *" $1 "* ]] || { printf 'no %s in %s\n' "$1" "$LAYOUT"
 lacks() { [[ " $LAYOUT " != *" $1:"* ]] || { printf '%s in %s\n' "$1" "$LAYOUT"; return 1; }; }
 
 @test "fit.nc: what xarray reads is what the other files say" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   read_nc run
   has "posterior:beta(chain,draw)"
   has "posterior:R0(chain,draw)"
@@ -28,7 +28,7 @@ lacks() { [[ " $LAYOUT " != *" $1:"* ]] || { printf '%s in %s\n' "$1" "$LAYOUT";
 }
 
 @test "fit.nc: chains, and draws without weights" {
-  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  fit_cold run "${quick[@]}"
   read_nc run
   has "posterior:beta(chain,draw)"
   lacks weighted_posterior
@@ -239,13 +239,13 @@ END
 }
 
 @test "a fit without netCDF leaves no fit.nc of an earlier one" {
-  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  fit_cold run "${quick[@]}"
   ATVI_NETCDF=none "$ATVI" fit cold.atvi "${quick[@]}" --seed 2 --out run --force
   [ ! -e run/fit.nc ]
 }
 
 @test "csv: a table of the draws" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   run -0 "$ATVI" export run --format csv
   [ "$output" = run/draws-table.csv ]
   [ "$(head -n 1 run/draws-table.csv)" = chain__,draw__,lp__,log_lik__,log_prior__,beta,gamma,S0,R0 ]
@@ -270,7 +270,7 @@ END
   jq -n --slurpfile a read.json --slurpfile b run/summary.json \
     '[$b[0].parameters[] | ($a[0].means[.name] - .mean | fabs) < 1e-9 * .mean] | all' | grep -q true
   # one chain: the file as it was named
-  "$ATVI" fit cold.atvi --quiet --out plain
+  fit_cold plain
   run -0 "$ATVI" export plain --format stan
   [ "$output" = plain/stan.csv ]
   "$PYTHON" "$TOP/tests/python/stan_csv.py" plain/stan.csv
@@ -278,7 +278,7 @@ END
 
 @test "stan: as rstan reads it" {
   Rscript --vanilla -e 'library(rstan)' >/dev/null 2>&1 || skip "no R with rstan here"
-  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  fit_cold run "${quick[@]}"
   "$ATVI" export run --format stan --quiet
   Rscript --vanilla "$TOP/tests/r/read_stan.R" run/stan_?.csv >read.txt
   grep -q '^chains 4' read.txt
@@ -304,7 +304,7 @@ END
 }
 
 @test "a file that is there is not written over" {
-  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  fit_cold run "${quick[@]}"
   for format in csv json stan; do
     rm -f ./mine*
     echo precious >mine.$format
@@ -332,7 +332,7 @@ END
 }
 
 @test "wrong usage" {
-  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  fit_cold run "${quick[@]}"
   run "$ATVI" export run
   fails_with 2 "--format is missing" nc csv stan json
   run "$ATVI" export run --format xlsx

@@ -18,7 +18,7 @@ exact_density() {
 close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "$1, want $2 +- $3"; return 1; }; }
 
 @test "scores of the cold are those of its exact posterior" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   run -0 --separate-stderr "$ATVI" predict run
   says infected recovered "log MAP" LOO WAIC run/predict.csv
   not grep -E '^.{101,}$' <<<"$output"
@@ -36,7 +36,7 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
 }
 
 @test "predict.csv: series, states, bands" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   "$ATVI" predict run --quiet
   [ "$(head -n 1 run/predict.csv)" = series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat ]
   [ "$(cut -d, -f1 run/predict.csv | sort | uniq -c | awk '{ print $1 $2 }' | tr '\n' ' ')" = "21I 21R 21S 21infected 21recovered 1series " ]
@@ -49,7 +49,7 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
 }
 
 @test "further times: forecast.csv, in between, and twice the same" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   "$ATVI" predict run --quiet
   [ ! -e run/forecast.csv ]
   cp run/predict.csv before.csv
@@ -82,7 +82,7 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
 }
 
 @test "the page of the fit shows the forecast, unless there is no page" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   cp run/report.html before.html
   "$ATVI" predict run --quiet
   cmp before.html run/report.html # nothing to add
@@ -220,7 +220,7 @@ weekly() {
 }
 
 @test "the draws themselves" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   "$ATVI" predict run --draws 50 --out d.csv --quiet
   [ "$(head -n 1 d.csv)" = draw__,series,time,mean,predictive ]
   [ "$(wc -l <d.csv)" -eq $((1 + 50 * 5 * 21)) ]
@@ -321,7 +321,7 @@ weekly() {
 }
 
 @test "data gone, moved, changed" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   mv cold.csv gone.csv
   run "$ATVI" predict run
   fails_with 2 cold.csv "is gone" "--data FILE"
@@ -332,7 +332,7 @@ weekly() {
 }
 
 @test "a model that has changed" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   echo '# a thought' >>cold.atvi
   run -0 "$ATVI" predict run
   says "cold.atvi has changed since the fit; the copy in run is used"
@@ -390,7 +390,7 @@ weekly() {
 }
 
 @test "a fit with --force leaves nothing of the one before" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   "$ATVI" predict run --quiet --times 21:25
   "$ATVI" export run --format stan >/dev/null
   mkdir -p run/figures && touch run/figures/mine.svg run/figures/ranks.svg run/figures/ranks.pdf run/notes
@@ -443,7 +443,7 @@ line() {
   run -0 --separate-stderr "$ATVI" predict l
   says "the model misses 5 of the 5 fitted values" "effective parameters, but the model has 3"
   json l/scores.json '[.messages[] | select(test("misses"))] | length == 1'
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   run -0 "$ATVI" predict run
   [[ "$output" != *misses* && "$output" != *"where the model has"* ]]
   "$ATVI" fit cold.atvi --quiet --out best --method map

@@ -160,7 +160,7 @@ M
 }
 
 @test "a fit keeps its history in numbers" {
-  "$ATVI" fit cold.atvi --out f --quiet >/dev/null
+  fit_cold f
   python3 - <<'P'
 import json
 h = json.load(open("f/progress.json"))["history"]
@@ -194,7 +194,7 @@ cold() {
 
 @test "report: from the folder alone, the page that the fit wrote" {
   cold
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   "$ATVI" fit cold.atvi --quiet --method ram --max-iter 3000 --out chains
   "$ATVI" fit cold.atvi --quiet --method map --holdout 't > 14' --fix gamma=0.3 --out 'held out'
   "$ATVI" fit cold.atvi --quiet --no-report --method map --out bare
@@ -220,7 +220,7 @@ cold() {
 
 @test "report: groups are NumPy files, and a later fit leaves none of an earlier one" {
   cold
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   head -n 1 run/history.csv | grep -qx 'phase,seconds,done,steps,temperature,elbo,component,khat,rhat,ess'
   grep -q '^"weighing",' run/history.csv
   find_python numpy
@@ -241,7 +241,7 @@ P
 
 @test "report: a folder of an older version" {
   cold
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   cp run/report.html was.html
   rm -r run/groups run/history.csv
   run -0 --separate-stderr "$ATVI" report run # the model is run again
