@@ -34,7 +34,7 @@ static void check_chain(const atvi_draws *d, double log_prior) {
 
 /* In a box of 40, sds from 0.3 to 1.5. */
 static void correlated_normal(void) {
-  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
     toy t = {.lik = toy_chain};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
@@ -54,7 +54,7 @@ static void correlated_normal(void) {
 
 /* A callback that gives a likelihood on R^2 and nothing else: the path begins at N(0, I). */
 static void no_prior_to_draw_from(void) {
-  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
     toy t = {.lik = toy_chain, .no_prior = true};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
@@ -111,7 +111,7 @@ static void truncated_normal(void) {
     }
   for (int k = 0; k < 2; k++) m[k] /= z, v[k] = sqrt(v[k] / z - m[k] * m[k]);
   for (int map = 0; map < 2; map++)
-    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
       atvi_vi_opts o = atvi_infer_vi_defaults();
       o.seed = seed;
       o.map = map ? "surjection" : "auto";
@@ -206,7 +206,7 @@ static void half_line(void) {
     double sd;
   } row[] = {{"auto", 0.3}, {"surjection", 0.3}, {"auto", 1}};
   for (int k = 0; k < 3; k++)
-    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
       toy t = {.lik = ramp, .prior = toy_curved, .draw = toy_curved_draw};
       atvi_vi_opts o = atvi_infer_vi_defaults();
       o.seed = seed;
@@ -284,7 +284,7 @@ static double patchy(const toy *t, const double *x, double *g, atvi_outcome *o) 
 /* Failed points have no mass: what is left is N(0, 1) below 0.8. q has no edge there and keeps away from it a little, or crosses it and
  * loses draws: tolerances are wider than elsewhere. It may not flee to where nothing is evaluated. */
 static void failures_do_not_bias(void) {
-  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
     toy t = {.lik = patchy};
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
