@@ -32,7 +32,7 @@ near() {
 }
 
 @test "the draws of an approximation: with weights in one file, without in the other" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   head -n 1 run/weighted.csv | grep -q '^#'
   weighted run | head -n 1 | grep -q '^lp__,log_lik__,chain__,log_prior__,weight__,beta,'
   draws run | head -n 1 | grep -q '^lp__,log_lik__,chain__,log_prior__,beta,'
@@ -115,7 +115,7 @@ near() {
 }
 
 @test "a fit without weights leaves none of an earlier one" {
-  "$ATVI" fit cold.atvi --quiet --out run
+  fit_cold run
   [ -e run/weighted.csv ]
   "$ATVI" fit cold.atvi --out run --force "${quick[@]}"
   [ ! -e run/weighted.csv ]
