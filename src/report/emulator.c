@@ -97,12 +97,6 @@ static void put(telling *t, const char *id, const char *alt, const atvi_canvas *
   save(t, name, alt, c);
 }
 
-static void words(atvi_page *p, const char *text) {
-  atvi_io_text_add(&p->body, "<td class=\"words\">");
-  if (text) atvi_report_text_escape(&p->body, text);
-  atvi_io_text_add(&p->body, "</td>");
-}
-
 /* Ids come from the record; runs from files are numbered by line. */
 static const char *name_run(atvi_pool *pool, const atvi_dossier *d, atvi_idx i) {
   const char *name = atvi_pool_printf(pool, "run %" PRId64, d->r.record.id ? d->r.record.id[i] : i + 1);
@@ -142,7 +136,6 @@ static void say_worst(const telling *t) {
       atvi_report_page_number(t->p, atvi_model_emulated_axis_theta(&t->d->r.axis[j], r->x[most * r->d + j]),
                               4);
     atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.1f", error[most]));
-    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
   atvi_report_page_table_end(t->p, false);
 }
@@ -208,7 +201,6 @@ static void put_thirds(const telling *t) {
                                                    : atvi_pool_printf(t->p->pool, "%.3f%s", third->q2,
                                                                       third->poor ? " poor" : ""));
     }
-    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
   atvi_report_page_table_end(t->p, false);
 }
@@ -339,9 +331,8 @@ static void put_inputs(const telling *t) {
       atvi_report_page_number(t->p, e->length[j], 3);
     atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->first[j])));
     atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->total[j])));
-    if (logs) words(t->p, isnan(r->axis[j].base) ? "linear" : "log");
-    if (remarks) words(t->p, e->remark[j]);
-    atvi_io_text_add(&t->p->body, "</tr>\n");
+    if (logs) atvi_report_page_words(t->p, isnan(r->axis[j].base) ? "linear" : "log");
+    if (remarks) atvi_report_page_words(t->p, e->remark[j]);
   }
   atvi_report_page_table_end(t->p, false);
 }
@@ -414,8 +405,7 @@ static void say_failed(const telling *t) {
   for (atvi_idx i = 0; i < rec->n_failed && i < FAILED; i++) {
     atvi_report_page_row(t->p, atvi_pool_printf(t->p->pool, "run %" PRId64, rec->left[i].id));
     for (atvi_idx j = 0; j < rec->d; j++) atvi_report_page_number(t->p, rec->left[i].x[j], 4);
-    words(t->p, rec->left[i].reason);
-    atvi_io_text_add(&t->p->body, "</tr>\n");
+    atvi_report_page_words(t->p, rec->left[i].reason);
   }
   atvi_report_page_table_end(t->p, false);
 }
@@ -499,9 +489,7 @@ static void say_again(atvi_page *p, const atvi_report_emulate *r) {
   atvi_report_page_section(p, "again", "Model and command");
   if (r->command) {
     atvi_report_page_say(p, "The same runs and the same command give the same emulator:");
-    atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
-    atvi_report_text_escape(&p->body, r->command);
-    atvi_io_text_add(&p->body, "</pre>\n");
+    atvi_report_page_command(p, r->command);
   }
   if (r->text) atvi_report_page_listing(p, "The model file", r->text, true);
 }
@@ -566,7 +554,6 @@ static void put_moves(const telling *t) {
     atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.2f", v->moved[i]));
     atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.2f", v->sd[i]));
     atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%+.2f", v->zero[i]));
-    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
   atvi_report_page_table_end(t->p, false);
   atvi_report_page_note(

@@ -343,7 +343,6 @@ static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predict
     atvi_report_page_number(p, band->hpd95[0], 4);
     atvi_report_page_number(p, band->hpd95[1], 4);
     if (alone) atvi_report_page_number(p, at->of_alone.mean, 4);
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
 }
@@ -480,7 +479,6 @@ static void put_forecast_values(atvi_page *p, const atvi_fit_parts *x, const atv
     atvi_report_write_time(time, at->time, atvi_report_calendar(x->r->plain));
     atvi_report_page_row(p, time);
     for (int c = 0; c < 5; c++) atvi_report_page_number(p, cell[c], 4);
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
 }
@@ -619,7 +617,6 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
     atvi_report_page_number(p, (double)x->pit.count[k], 3);
     atvi_report_page_number(p, x->pit.low, 3);
     atvi_report_page_number(p, x->pit.high, 3);
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
 }

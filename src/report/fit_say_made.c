@@ -88,7 +88,6 @@ static void put_steps(atvi_page *p, const atvi_draws *r) {
     atvi_report_page_number(p, s->temperature, 3);
     atvi_report_page_number(p, s->elbo, 6);
     atvi_report_page_number(p, s->khat, 2);
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
 }
@@ -316,11 +315,8 @@ static void put_failures(atvi_page *p, const atvi_report_fit *r) {
     char name[32];
     snprintf(name, sizeof name, "%td", i + 1);
     atvi_report_page_row(p, name);
-    atvi_io_text_add(&p->body, "<td class=\"words\">");
-    atvi_report_text_escape(&p->body, atvi_outcome_word(r->plain->failed[i].outcome));
-    atvi_io_text_add(&p->body, "</td>");
+    atvi_report_page_words(p, atvi_outcome_word(r->plain->failed[i].outcome));
     for (atvi_idx k = 0; k < s->n_param; k++) put_far(p, r->plain->failed[i].value[k]);
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
   if (s->made.failures > n)
@@ -366,9 +362,7 @@ void atvi_report_say_again(atvi_page *p, const atvi_fit_parts *x) {
       atvi_report_page_say(
           p, "The fit ended early, so a repeated fit may end elsewhere. The command, with atvi %s, was:",
           ATVI_VERSION);
-    atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
-    atvi_report_text_escape(&p->body, r->plain->about->command);
-    atvi_io_text_add(&p->body, "</pre>\n");
+    atvi_report_page_command(p, r->plain->about->command);
   }
   if (r->text) atvi_report_page_listing(p, "The model file", r->text, true);
   if (r->how) atvi_report_page_listing(p, "How the fit was called (fit.json)", r->how, false);

@@ -264,7 +264,6 @@ static void put_correlations(atvi_page *p, const atvi_pairs *q) {
       snprintf(text, sizeof text, "%.2f", q->correlation[i * q->n + j]);
       atvi_report_page_cell(p, isfinite(q->correlation[i * q->n + j]) ? text : NULL);
     }
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
 }
@@ -338,7 +337,6 @@ static void put_column(atvi_page *p, const atvi_summary *s, const atvi_summary_c
     put_fixed(p, c->rhat, 3);
   }
   atvi_report_page_number(p, c->mcse, 2);
-  atvi_io_text_add(&p->body, "</tr>\n");
 }
 
 static void table_begin(atvi_page *p, const atvi_summary *s, const char *caption, bool folded) {
@@ -364,10 +362,7 @@ void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x) {
   table_begin(p, s, "Posterior of parameters and derived quantities", false);
   for (atvi_idx k = 0, end; k < s->n_col; k = end) {
     if ((end = folded_end(s, k)) > k) continue;
-    if (k >= s->n_param && k > 0 && !derived)
-      atvi_io_text_add(&p->body,
-                       "<tr class=\"part\"><th scope=\"rowgroup\" colspan=\"%d\">derived</th></tr>\n",
-                       s->chains ? 11 : 9);
+    if (k >= s->n_param && k > 0 && !derived) atvi_report_page_row_part(p, "derived", s->chains ? 11 : 9);
     derived = k >= s->n_param;
     put_column(p, s, &s->col[k]);
     end = k + 1;
@@ -437,7 +432,6 @@ void atvi_report_say_bounds(atvi_page *p, const atvi_fit_parts *x) {
     atvi_report_page_cell(p, low);
     atvi_report_page_number(p, c->upper, 4);
     atvi_report_page_cell(p, high);
-    atvi_io_text_add(&p->body, "</tr>\n");
   }
   atvi_report_page_table_end(p, true);
 }

@@ -83,6 +83,12 @@ void atvi_report_page_listing(atvi_page *p, const char *heading, const char *tex
   atvi_io_text_add(&p->body, "</pre></details>\n");
 }
 
+void atvi_report_page_command(atvi_page *p, const char *text) {
+  atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
+  atvi_report_text_escape(&p->body, text);
+  atvi_io_text_add(&p->body, "</pre>\n");
+}
+
 /* ---- figures ---- */
 
 void atvi_report_page_grid(atvi_page *p, const char *size) {
@@ -240,7 +246,14 @@ void atvi_report_page_table(atvi_page *p, const char *caption, int n, const char
   atvi_io_text_add(&p->body, "</tr></thead><tbody>\n");
 }
 
+static void end_row(atvi_page *p) {
+  if (p->in_row) atvi_io_text_add(&p->body, "</tr>\n");
+  p->in_row = false;
+}
+
 void atvi_report_page_row_to(atvi_page *p, const char *name, const char *link) {
+  end_row(p);
+  p->in_row = true;
   atvi_io_text_add(&p->body, "<tr><th scope=\"row\">");
   if (link) {
     atvi_io_text_add(&p->body, "<a href=\"");
@@ -253,11 +266,20 @@ void atvi_report_page_row_to(atvi_page *p, const char *name, const char *link) {
 
 void atvi_report_page_row(atvi_page *p, const char *name) { atvi_report_page_row_to(p, name, NULL); }
 
-void atvi_report_page_cell(atvi_page *p, const char *text) {
-  atvi_io_text_add(&p->body, "<td>");
+void atvi_report_page_row_part(atvi_page *p, const char *name, int n) {
+  end_row(p);
+  atvi_io_text_add(&p->body, "<tr class=\"part\"><th scope=\"rowgroup\" colspan=\"%d\">%s</th></tr>\n", n,
+                   name);
+}
+
+static void cell(atvi_page *p, const char *kind, const char *text) {
+  atvi_io_text_add(&p->body, "<td%s>", kind);
   if (text) atvi_report_text_escape(&p->body, text);
   atvi_io_text_add(&p->body, "</td>");
 }
+
+void atvi_report_page_cell(atvi_page *p, const char *text) { cell(p, "", text); }
+void atvi_report_page_words(atvi_page *p, const char *text) { cell(p, " class=\"words\"", text); }
 
 void atvi_report_page_number(atvi_page *p, double x, int digits) {
   char text[ATVI_TICK_LABEL];
@@ -276,6 +298,7 @@ void atvi_report_page_round(atvi_page *p, double x) {
 }
 
 void atvi_report_page_table_end(atvi_page *p, bool folded) {
+  end_row(p);
   atvi_io_text_add(&p->body, "</tbody></table></div>%s\n", folded ? "</details>" : "");
 }
 
@@ -395,10 +418,9 @@ bool atvi_report_page_is(const char *path, const char *kind) {
 static void put_table(atvi_page *p, const atvi_report_table *t) {
   atvi_report_page_table(p, t->caption, t->n_column, t->column, false);
   for (atvi_idx i = 0; i < t->n_row; i++) {
-    const char *const *cell = t->cell + i * t->n_column;
-    atvi_report_page_row_to(p, cell[0], t->link ? t->link[i] : NULL);
-    for (int k = 1; k < t->n_column; k++) atvi_report_page_cell(p, cell[k]);
-    atvi_io_text_add(&p->body, "</tr>\n");
+    const char *const *row = t->cell + i * t->n_column;
+    atvi_report_page_row_to(p, row[0], t->link ? t->link[i] : NULL);
+    for (int k = 1; k < t->n_column; k++) atvi_report_page_cell(p, row[k]);
   }
   atvi_report_page_table_end(p, false);
 }

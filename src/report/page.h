@@ -23,7 +23,7 @@ typedef struct {
   const char *kind;
   /* Asks its server for the progress of the fit. */
   bool live;
-  bool in_section;
+  bool in_section, in_row;
 } atvi_page;
 
 atvi_page atvi_report_page_begin(atvi_pool *pool, const char *title, bool live);
@@ -36,6 +36,8 @@ void atvi_report_page_say(atvi_page *p, const char *fmt, ...) ATVI_PRINTF(2, 3);
 void atvi_report_page_note(atvi_page *p, const char *fmt, ...) ATVI_PRINTF(2, 3); /* in small print */
 /* Verbatim text in a box that opens. */
 void atvi_report_page_listing(atvi_page *p, const char *heading, const char *text, bool open);
+/* Verbatim text in its place. */
+void atvi_report_page_command(atvi_page *p, const char *text);
 
 /* Figures next to each other, as many as fit: "wide", "half" or "third" of the page. */
 void atvi_report_page_grid(atvi_page *p, const char *size);
@@ -82,11 +84,14 @@ void atvi_report_page_hover_named(atvi_page *p, const char *id, const atvi_frame
 void atvi_report_page_fold(atvi_page *p, const char *heading);
 void atvi_report_page_fold_end(atvi_page *p);
 
-/* A table: begin, then for each row begin and its cells. Numbers are right-aligned. */
+/* A table: begin, then for each row begin and its cells, and end. Numbers are right-aligned. */
 void atvi_report_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded);
 void atvi_report_page_row(atvi_page *p, const char *name);
 void atvi_report_page_row_to(atvi_page *p, const char *name, const char *link); /* NULL: none */
-void atvi_report_page_cell(atvi_page *p, const char *text);                     /* NULL: empty */
+void atvi_report_page_row_part(atvi_page *p, const char *name, int n); /* a heading over all n columns */
+void atvi_report_page_cell(atvi_page *p, const char *text);            /* NULL: empty */
+void atvi_report_page_words(atvi_page *p,
+                            const char *text); /* the same, left-aligned and broken into lines */
 void atvi_report_page_number(atvi_page *p, double x, int digits);
 void atvi_report_page_round(atvi_page *p, double x); /* a number that somebody chose: no trailing zeros */
 void atvi_report_page_table_end(atvi_page *p, bool folded);
