@@ -230,14 +230,9 @@ static atvi_status old_history(const atvi_kept *x) {
   size_t n = json_array_size(list);
   atvi_progress *step = atvi_pool_take(x->pool, n + 1, sizeof *step);
   for (size_t i = 0; step && i < n; i++) {
-    static const char *const key[] = {"seconds",   "steps", "temperature", "elbo",
-                                      "component", "khat",  "rhat",        "ess"};
-    double v[8];
-    for (int k = 0; k < 8; k++) {
-      const json_t *cell = json_object_get(json_array_get(list, i), key[k]);
-      v[k] = json_is_number(cell) ? json_number_value(cell) : NAN;
-    }
-    step[i] = (atvi_progress){"", -1, v[0], "", v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+    atvi_io_fields_read(x->pool, &atvi_io_step_fields, json_array_get(list, i), &step[i]);
+    step[i].phase = step[i].detail = "";
+    step[i].done = -1;
   }
   json_decref(root);
   return step ? atvi_draws_history(x->plain, (atvi_idx)n, step) : ATVI_ENOMEM;

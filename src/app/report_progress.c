@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The progress of a fit, kept for its report and written to DIR/progress.json for those who watch. */
 #include "app/report.h"
-#include "io/file.h"
-#include "io/json.h"
+#include "io/draws_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -32,19 +31,15 @@ static void replace(const char *path, const char *text) {
   if (close(fd) != 0 || at < n || rename(temp, path) != 0) unlink(temp);
 }
 
+/* Numbers that are not known are left out. */
 static json_t *history(const atvi_recorder *r) {
   json_t *list = json_array();
   for (atvi_idx i = 0; i < r->n; i++) {
-    const atvi_progress *s = &r->step[i];
     json_t *one = json_object();
-    json_object_set_new(one, "seconds", json_real(s->elapsed_s));
-    if (isfinite(s->steps)) json_object_set_new(one, "steps", json_real(s->steps));
-    if (isfinite(s->elbo)) json_object_set_new(one, "elbo", json_real(s->elbo));
-    if (isfinite(s->temperature)) json_object_set_new(one, "temperature", json_real(s->temperature));
-    if (isfinite(s->part)) json_object_set_new(one, "component", json_real(s->part));
-    if (isfinite(s->khat)) json_object_set_new(one, "khat", json_real(s->khat));
-    if (isfinite(s->rhat)) json_object_set_new(one, "rhat", json_real(s->rhat));
-    if (isfinite(s->ess)) json_object_set_new(one, "ess", json_real(s->ess));
+    for (const atvi_field *f = atvi_io_step_fields.of, *end = f + atvi_io_step_fields.n; f < end; f++) {
+      double x = atvi_io_field_number(f, &r->step[i]);
+      if (isfinite(x) && strcmp(f->key, "done") != 0) json_object_set_new(one, f->key, json_real(x));
+    }
     json_array_append_new(list, one);
   }
   return list;

@@ -45,8 +45,8 @@ ATVI_CHECKED atvi_status atvi_io_draws_stan_write(const atvi_draws *d, atvi_idx 
  * weight__ if weighted. NaN and infinities are null. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_json_write(const atvi_draws *d, const char *path);
 
-/* The members of atvi_made except `end`, by their names in files, summaries and bindings. */
-extern const atvi_fields atvi_io_made_fields;
+/* The members of atvi_made except `end`, and the numbers of a step, by their names in files, summaries and bindings. */
+extern const atvi_fields atvi_io_made_fields, atvi_io_step_fields;
 
 /* What DRAWS has besides its draws, as files in the folder of a fit and back:
  *

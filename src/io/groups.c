@@ -354,30 +354,33 @@ static atvi_status read_json(reading *r, atvi_pool *own, const char *dir) {
 
 /* ---- history ---- */
 
-static const char *const COLUMN[] = {"seconds",   "done", "steps", "temperature", "elbo",
-                                     "component", "khat", "rhat",  "ess"};
-enum { COLUMNS = sizeof COLUMN / sizeof *COLUMN };
-
-static double *column_of(atvi_progress *p, int k) {
-  double *const of[] = {&p->elapsed_s, &p->done, &p->steps, &p->temperature, &p->elbo,
-                        &p->part,      &p->khat, &p->rhat,  &p->ess};
-  return of[k];
-}
+#define STEP(name, member) ATVI_FIELD_AS(name, REAL, atvi_progress, member)
+static const atvi_field STEP_FIELD[] = {STEP("seconds", elapsed_s),
+                                        STEP("done", done),
+                                        STEP("steps", steps),
+                                        STEP("temperature", temperature),
+                                        STEP("elbo", elbo),
+                                        STEP("component", part),
+                                        STEP("khat", khat),
+                                        STEP("rhat", rhat),
+                                        STEP("ess", ess)};
+enum { COLUMNS = sizeof STEP_FIELD / sizeof *STEP_FIELD };
+const atvi_fields atvi_io_step_fields = ATVI_FIELDS(STEP_FIELD);
 
 static atvi_status write_history(const atvi_draws *d, const char *path) {
   atvi_file *f;
   ATVI_TRY(atvi_io_file_new(d->ctx, path, &f));
   atvi_io_file_printf(f, "phase");
-  for (int k = 0; k < COLUMNS; k++) atvi_io_file_printf(f, ",%s", COLUMN[k]);
+  for (int k = 0; k < COLUMNS; k++) atvi_io_file_printf(f, ",%s", STEP_FIELD[k].key);
   for (atvi_idx i = 0; i < d->n_step; i++) {
-    atvi_progress p = d->step[i];
+    const atvi_progress *p = &d->step[i];
     char number[ATVI_NUMBER_BYTES];
     atvi_io_file_printf(f, "\n\"");
-    for (const char *c = p.phase; *c; c++)
+    for (const char *c = p->phase; *c; c++)
       atvi_io_file_put(f, *c == '"' || (unsigned char)*c < ' ' ? "'" : c, 1);
     atvi_io_file_printf(f, "\"");
     for (int k = 0; k < COLUMNS; k++) {
-      double x = *column_of(&p, k);
+      double x = atvi_io_field_number(&STEP_FIELD[k], p);
       atvi_io_format_number(number, x);
       atvi_io_file_printf(f, ",%s", isfinite(x) ? number : "NA");
     }
@@ -395,13 +398,13 @@ static atvi_status read_history(atvi_pool *own, atvi_draws *d, const char *path)
   if (access(path, F_OK) != 0) return ATVI_OK; /* the fit reported no steps */
   ATVI_TRY(atvi_io_csv_read(own, path, &csv));
   bool ok = (phase = atvi_io_csv_find(csv, "phase")) >= 0;
-  for (int k = 0; k < COLUMNS; k++) ok = ok && (column[k] = atvi_io_csv_find(csv, COLUMN[k])) >= 0;
+  for (int k = 0; k < COLUMNS; k++) ok = ok && (column[k] = atvi_io_csv_find(csv, STEP_FIELD[k].key)) >= 0;
   atvi_progress *step = atvi_pool_take(own, (size_t)csv->n_row + 1, sizeof *step);
   for (atvi_idx i = 0; ok && step && i < csv->n_row; i++) {
     step[i].phase = csv->text[i * csv->n_col + phase];
     for (int k = 0; ok && k < COLUMNS; k++) {
       atvi_idx at = i * csv->n_col + column[k];
-      *column_of(&step[i], k) = csv->value[at];
+      memcpy((char *)&step[i] + STEP_FIELD[k].offset, &csv->value[at], sizeof(double));
       ok = csv->kind[at] == ATVI_CELL_NUMBER || csv->kind[at] == ATVI_CELL_MISSING;
     }
   }
