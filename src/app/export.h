@@ -5,7 +5,6 @@
 
 #include "app/common.h"
 #include "atvi/draws.h"
-#include "diag/summary.h"
 
 typedef struct {
   /* draws that count equally, with their groups */
@@ -23,9 +22,5 @@ ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, cons
 
 /* fit.nc of a new fit, if there is a netCDF library; errors are logged and do not fail the fit. */
 void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir);
-
-/* What posteriordb keeps beside draws: how they were made and their diagnostics. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_export_info(atvi_pool *pool, const atvi_draws *d, const atvi_summary *s,
-                                              const char **text);
 
 #endif

@@ -371,20 +371,20 @@ const char *atvi_app_record_text(const atvi_csv *csv, atvi_idx row, const char *
 
 static const char *const VERDICT[3] = {"ok", "warn", "bad"};
 
-bool atvi_app_record_mine(const atvi_record_part *x, atvi_idx row) {
+static bool mine(const atvi_record_part *x, atvi_idx row) {
   return strcmp(atvi_app_record_text(x->csv, row, "method"), x->method) == 0 &&
          atvi_app_record_number(x->csv, row, "", "replicate") <= (double)x->replicates;
 }
 
 bool atvi_app_record_good(const atvi_record_part *x, atvi_idx row) {
-  return atvi_app_record_mine(x, row) && strcmp(atvi_app_record_text(x->csv, row, "status"), "ok") == 0;
+  return mine(x, row) && strcmp(atvi_app_record_text(x->csv, row, "status"), "ok") == 0;
 }
 
 atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named, atvi_tally *out,
                                   atvi_failures *failures) {
   *out = (atvi_tally){0};
   for (atvi_idx r = 0; r < x->csv->n_row; r++) {
-    if (!atvi_app_record_mine(x, r)) continue;
+    if (!mine(x, r)) continue;
     for (int v = 0; v < 3; v++)
       out->n_verdict[v] += strcmp(atvi_app_record_text(x->csv, r, "verdict"), VERDICT[v]) == 0;
     out->n_done += atvi_app_record_good(x, r);

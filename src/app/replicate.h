@@ -69,7 +69,6 @@ typedef struct {
 } atvi_record_part;
 
 /* Whether the row is one of them, and a finished fit. */
-bool atvi_app_record_mine(const atvi_record_part *x, atvi_idx row);
 bool atvi_app_record_good(const atvi_record_part *x, atvi_idx row);
 
 /* How they ended. */

@@ -20,9 +20,6 @@ typedef struct {
   double truth;
 } atvi_quantity;
 
-/* "parameter", "derived", "tracked". */
-const char *atvi_app_quantity_word(atvi_quantity_kind kind);
-
 typedef struct {
   /* By the 95 % HPD interval; tracked: mean share of times. */
   atvi_average coverage;

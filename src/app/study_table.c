@@ -38,7 +38,7 @@ atvi_status atvi_app_study_header(atvi_pool *pool, atvi_idx n, const atvi_quanti
   return atvi_io_text_get(&out, text);
 }
 
-const char *atvi_app_quantity_word(atvi_quantity_kind kind) {
+static const char *kind_word(atvi_quantity_kind kind) {
   static const char *const word[] = {"parameter", "derived", "tracked"};
   return word[kind];
 }
@@ -172,7 +172,7 @@ static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_me
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
     const atvi_quantity *q = &s->quantity[i];
     atvi_io_text_add(out, "  %-18.40s", q->name);
-    atvi_io_fields_row(out, &TRUTH_FIELDS, q, NULL, atvi_app_quantity_word(q->kind));
+    atvi_io_fields_row(out, &TRUTH_FIELDS, q, NULL, kind_word(q->kind));
     share(out, &m->line[i].coverage);
     atvi_io_fields_row(out, &NUMBER_FIELDS, &m->line[i], NULL, "");
     atvi_io_text_add(out, "\n");
@@ -207,7 +207,7 @@ static void add_rows(atvi_text *out, const char *method, const atvi_quantity *q,
     if (a->n == 0) continue;
     atvi_io_text_add(out, "%s,", method);
     atvi_app_field(out, q ? q->name : "");
-    atvi_io_text_add(out, ",%s,%s,%td,", q ? atvi_app_quantity_word(q->kind) : "fit", list[k].key, a->n);
+    atvi_io_text_add(out, ",%s,%s,%td,", q ? kind_word(q->kind) : "fit", list[k].key, a->n);
     atvi_io_text_number(out, a->value);
     atvi_io_text_add(out, ",");
     atvi_io_text_number(out, a->error);
@@ -248,7 +248,7 @@ static void put_method(atvi_json *w, const atvi_study *s, const atvi_study_metho
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
     atvi_io_json_object(w, NULL);
     atvi_io_json_put(w, "name", atvi_io_json_word(w->pool, s->quantity[i].name));
-    atvi_io_json_put(w, "kind", json_string(atvi_app_quantity_word(s->quantity[i].kind)));
+    atvi_io_json_put(w, "kind", json_string(kind_word(s->quantity[i].kind)));
     atvi_io_json_put(w, "truth", atvi_io_json_real(s->quantity[i].truth));
     put_averages(w, N_LINE, LINES, &m->line[i]);
     atvi_io_json_end(w);

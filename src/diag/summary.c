@@ -273,9 +273,22 @@ double atvi_diag_weights_ess(const atvi_draws *d) {
   return sum * sum / squares;
 }
 
+bool atvi_diag_made_variational(const atvi_made *made) { return !isnan(made->steps); }
+
+bool atvi_diag_weights_contradict(const atvi_draws *d) {
+  return !(d->made->exact > 0) && !atvi_math_weights_agree(d->made->top_weight, d->made->log_evidence_se);
+}
+
+/* Whether weights cannot turn d into draws of the posterior: k-hat forbids it (atvi_math_psis_permits), or a
+ * variational method has none. */
+static bool refused(const atvi_draws *d) {
+  if (d->made->exact > 0) return false; /* chains: nothing to weigh */
+  if (isnan(d->made->khat)) return atvi_diag_made_variational(d->made);
+  return !atvi_math_psis_permits(d->n, d->made->khat, d->made->excess) || atvi_diag_weights_contradict(d);
+}
+
 static atvi_status all_columns(atvi_ctx *ctx, const atvi_draws *d, atvi_summary_column *col) {
-  job j = {
-      .d = d, .col = col, .ess_weight = atvi_diag_weights_ess(d), .refused = atvi_diag_weights_refused(d)};
+  job j = {.d = d, .col = col, .ess_weight = atvi_diag_weights_ess(d), .refused = refused(d)};
   j.n_share = atvi_ctx_threads(ctx);
   if (j.n_share > d->n_col) j.n_share = d->n_col;
   if (j.n_share > SHARES_MAX) j.n_share = SHARES_MAX;
@@ -312,19 +325,7 @@ static char *copy(atvi_pool *pool, const char *s) {
   return atvi_pool_strndup(pool, s ? s : "", s ? strlen(s) : 0);
 }
 
-bool atvi_diag_made_variational(const atvi_made *made) { return !isnan(made->steps); }
-
-bool atvi_diag_weights_contradict(const atvi_draws *d) {
-  return !(d->made->exact > 0) && !atvi_math_weights_agree(d->made->top_weight, d->made->log_evidence_se);
-}
-
-bool atvi_diag_weights_refused(const atvi_draws *d) {
-  if (d->made->exact > 0) return false; /* chains: nothing to weigh */
-  if (isnan(d->made->khat)) return atvi_diag_made_variational(d->made);
-  return !atvi_math_psis_permits(d->n, d->made->khat, d->made->excess) || atvi_diag_weights_contradict(d);
-}
-
-bool atvi_diag_weights_hold(const atvi_draws *d) { return d->weight && !atvi_diag_weights_refused(d); }
+bool atvi_diag_weights_hold(const atvi_draws *d) { return d->weight && !refused(d); }
 
 static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
@@ -336,8 +337,8 @@ static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summar
                       .n_chain = d->n_chain,
                       .chains = d->chains,
                       .weighted = d->weight != NULL,
-                      .refused = atvi_diag_weights_refused(d),
-                      .ess = atvi_diag_weights_refused(d) ? NAN : atvi_diag_weights_ess(d),
+                      .refused = refused(d),
+                      .ess = refused(d) ? NAN : atvi_diag_weights_ess(d),
                       .n_param = d->n_param,
                       .n_col = d->n_col,
                       .col = col};

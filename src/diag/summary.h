@@ -72,9 +72,6 @@ typedef struct {
 /* Whether the draws come from a trained approximation, or from chains started from one: made.steps is
  * known. */
 bool atvi_diag_made_variational(const atvi_made *made);
-/* Whether weights cannot turn d into draws of the posterior: k-hat forbids it (atvi_math_psis_permits), or a
- * variational method has none. */
-bool atvi_diag_weights_refused(const atvi_draws *d);
 /* One draw or a few outweigh all the others before smoothing: reason enough to refuse the weights. */
 bool atvi_diag_weights_contradict(const atvi_draws *d);
 /* Whether d has weights that can be trusted. */

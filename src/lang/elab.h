@@ -230,9 +230,6 @@ const char *atvi_lang_element_name(elab *e, const char *base, int n_dim, const e
 /* The set if it has labels: only then is an index of another set a mistake. */
 const elab_symbol *atvi_lang_labelled(const elab_range *r);
 void atvi_lang_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at);
-/* Range of one index; an index that stands for itself (dS[1]/dt) has n = 1 if `single` allows it. */
-bool atvi_lang_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r);
-bool atvi_lang_resolve_set(elab *e, elab_symbol *set);
 
 /* The elements that an indexed statement speaks of. */
 typedef struct {
@@ -395,8 +392,6 @@ const ast_setting *atvi_lang_setting(const ast_stmt *st, const char *word);
 /* elab_emulator.c: names first, for observations to refer to; settings when inputs are known. */
 bool atvi_lang_emulator_names(elab *e);
 bool atvi_lang_emulators(elab *e);
-/* Number of the emulator that x names; made if it is an output of the simulator without a block. -1 after an error. */
-atvi_idx atvi_lang_elab_emulator(elab *e, const ast_expr *x);
 /* Path of a file that the model names; of one that belongs to the simulator, which stands next to the model. */
 const char *atvi_lang_path(elab *e, const char *file);
 const char *atvi_lang_path_beside(elab *e, const char *file);

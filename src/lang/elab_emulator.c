@@ -50,7 +50,8 @@ bool atvi_lang_emulator_names(elab *e) {
   return true;
 }
 
-atvi_idx atvi_lang_elab_emulator(elab *e, const ast_expr *x) {
+/* Number of the emulator that x names; made if it is an output of the simulator without a block. -1 after an error. */
+static atvi_idx number_of(elab *e, const ast_expr *x) {
   if (x->kind != EX_NAME || x->n || x->qualifier) {
     atvi_lang_error(e->s, x->at, "for example: emulator(flow), or emulator(flow, sill)",
                     "the first argument of emulator is the name of one");
@@ -281,7 +282,7 @@ static bool term(elab *e, const elab_env *v, const ast_expr *x, atvi_lang_term *
   *t = (atvi_lang_term){.emulator = -1, .arg = {ATVI_NODE_NONE, ATVI_NODE_NONE}, .place = x->at};
   if (!kind_of(e, x, t)) return false;
   bool named = t->kind == ATVI_TERM_EMULATOR;
-  if (named && (t->emulator = atvi_lang_elab_emulator(e, x->arg[0])) < 0) return false;
+  if (named && (t->emulator = number_of(e, x->arg[0])) < 0) return false;
   for (atvi_idx a = named; a < x->n; a++) {
     int k = (int)a - named;
     if (!argument(e, v, x->arg[a], t->kind, k, &t->arg[k])) return false;

@@ -114,7 +114,7 @@ static bool range_of(elab *e, const ast_dim *d, const elab_binding *vars, elab_r
   return true;
 }
 
-bool atvi_lang_resolve_set(elab *e, elab_symbol *set) {
+static bool resolve_set(elab *e, elab_symbol *set) {
   if (set->ready) return true;
   if (set->busy) {
     atvi_lang_error(e->s, set->at, "give its ends as numbers", "the index set '%.60s' is defined by itself",
@@ -128,12 +128,13 @@ bool atvi_lang_resolve_set(elab *e, elab_symbol *set) {
   return set->ready = true;
 }
 
-bool atvi_lang_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r) {
+/* Range of one index; an index that stands for itself (dS[1]/dt) has n = 1 if `single` allows it. */
+static bool range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r) {
   if (d->hi) return range_of(e, d, vars, r);
   if (d->lo->kind == EX_NAME && d->lo->n == 0 && !d->lo->qualifier) {
     elab_symbol *set = atvi_lang_symbol(e, d->lo->word, SYM_SET);
     if (set) {
-      if (!atvi_lang_resolve_set(e, set)) return false;
+      if (!resolve_set(e, set)) return false;
       *r = set->dim[0];
       return true;
     }
@@ -188,7 +189,7 @@ bool atvi_lang_shape(elab *e, elab_symbol *sym) {
   sym->busy = true;
   sym->n_dim = st->n_dim;
   for (int d = 0; d < st->n_dim; d++) {
-    if (!atvi_lang_range(e, &st->dim[d], NULL, false, &sym->dim[d])) return false;
+    if (!range(e, &st->dim[d], NULL, false, &sym->dim[d])) return false;
     for (int c = 0; c < d; c++)
       if (st->dim[d].var && st->dim[c].var == st->dim[d].var) {
         atvi_lang_error(e->s, st->dim[d].at, "give every index its own letter: [i in age, j in age]",
@@ -210,7 +211,7 @@ bool atvi_lang_shapes(elab *e) {
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
     if (sym->kind == SYM_LABEL) continue;
-    if (!(sym->kind == SYM_SET ? atvi_lang_resolve_set(e, sym) : atvi_lang_shape(e, sym))) return false;
+    if (!(sym->kind == SYM_SET ? resolve_set(e, sym) : atvi_lang_shape(e, sym))) return false;
   }
   return true;
 }
@@ -242,7 +243,7 @@ bool atvi_lang_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim
                     elab_loop *loop) {
   *loop = (elab_loop){.n_dim = n_dim, .dim = dim, .total = 1, .outer = outer};
   for (int d = 0; d < n_dim; d++)
-    if (!atvi_lang_range(e, &dim[d], outer, single, &loop->range[d])) return false;
+    if (!range(e, &dim[d], outer, single, &loop->range[d])) return false;
   return count_elements(e, loop->range, n_dim, 0, n_dim ? dim[0].at : (atvi_place){1, 1}, &loop->total);
 }
 

@@ -253,8 +253,6 @@ double atvi_math_softmax(atvi_idx n, const double *x, double *w) {
   return top + log(sum);
 }
 
-double atvi_math_log_sum_exp(atvi_idx n, const double *x) { return atvi_math_softmax(n, x, NULL); }
-
 double atvi_math_effective_size(atvi_idx n, const double *w) {
   double sum_sq = 0;
   for (atvi_idx i = 0; i < n; i++) sum_sq += w[i] * w[i];

@@ -27,9 +27,8 @@ double atvi_math_beta_inc(double a, double b, double x); /* regularised incomple
 double atvi_math_log_add(double a, double b); /* log(e^a + e^b) */
 /* sum[i] = log(e^sum[i] + e^(shift + x[i])): one more term of n sums, such as a component of a mixture at n points. */
 void atvi_math_log_add_all(atvi_idx n, double shift, const double *x, double *sum);
-/* log of the sum of e^x[i]. NaN counts as -inf; -inf for none. */
-double atvi_math_log_sum_exp(atvi_idx n, const double *x);
-/* The same, and w[i] = e^x[i] over that sum (NULL: not wanted; x and w may be one array). All 0 where the sum is not finite. */
+/* log of the sum of e^x[i], and w[i] = e^x[i] over that sum (NULL: not wanted; x and w may be one array). NaN counts as -inf; -inf for
+ * none. All 0 where the sum is not finite. */
 double atvi_math_softmax(atvi_idx n, const double *x, double *w);
 /* Effective size of n weights that sum to one: 1 / sum of squares; 0 if all are 0. */
 double atvi_math_effective_size(atvi_idx n, const double *w);

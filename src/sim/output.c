@@ -307,7 +307,8 @@ static atvi_idx first_other(const atvi_sim_series *a, const atvi_sim_series *b) 
   return -1;
 }
 
-bool atvi_sim_output_agrees(const atvi_sim_series *a, const atvi_sim_series *b) {
+/* Whether two series have the same times; values are ignored. */
+static bool agrees(const atvi_sim_series *a, const atvi_sim_series *b) {
   return a->n == b->n && !a->time == !b->time && (!a->time || first_other(a, b) < 0);
 }
 
@@ -340,7 +341,7 @@ static bool keep_times(atvi_sim_vote *v, atvi_sim_party *p, int64_t id, const at
 atvi_idx atvi_sim_vote_add(atvi_sim_vote *v, int64_t id, const atvi_sim_series *s) {
   for (atvi_idx k = 0; k < v->n; k++) {
     atvi_sim_party *p = &v->party[k];
-    if (!atvi_sim_output_agrees(s, &p->times)) continue;
+    if (!agrees(s, &p->times)) continue;
     p->n++;
     return id >= p->id || keep_times(v, p, id, s) ? k : -1;
   }

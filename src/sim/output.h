@@ -57,8 +57,6 @@ json_t *atvi_sim_json_read(atvi_pool *pool, const char *text, size_t n, json_err
 /* The same from a parsed object, such as the answer of a worker. */
 ATVI_CHECKED atvi_status atvi_sim_output_json(atvi_pool *pool, const atvi_sim_output *o, const json_t *root,
                                               atvi_sim_series *out, atvi_sim_reason *reason);
-/* Whether two series have the same times; values are ignored. */
-bool atvi_sim_output_agrees(const atvi_sim_series *a, const atvi_sim_series *b);
 /* Why a series does not have the times of another, or NULL if it does. Memory from pool; a shorter reason if
  * it runs out. */
 const char *atvi_sim_output_differs(atvi_pool *pool, const char *name, const atvi_sim_series *a,
