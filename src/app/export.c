@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi export: the draws of a finished fit in the format of another program. */
-#include "app/export.h"
 #include "app/common.h"
 #include "app/predictions.h"
 #include "io/arrays.h"

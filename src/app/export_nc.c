@@ -11,7 +11,7 @@
  *   prior                 (chain, draw, ...)
  *
  * The schema requires a date, created_at; otherwise the same fit gives the same bytes. */
-#include "app/export.h"
+#include "app/common.h"
 #include "io/arrays.h"
 #include "io/file.h"
 #include "io/netcdf.h"

@@ -6,7 +6,6 @@
  * ignore weights, has them resampled, or without their weights if those cannot be trusted. */
 #include "app/common.h"
 #include "app/emulators.h"
-#include "app/export.h"
 #include "app/predictions.h"
 #include "app/report.h"
 #include "app/resume.h"

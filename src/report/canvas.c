@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/canvas.h"
-#include "report/list.h"
 #include <math.h>
 #include <string.h>
 

@@ -107,4 +107,37 @@ void atvi_report_canvas_pdf(const atvi_canvas *c, const char *title, atvi_text *
 /* Appends text escaped for HTML and XML, without control characters; bytes that are not UTF-8 become '?'. */
 void atvi_report_text_escape(atvi_text *out, const char *s);
 
+/* ---- its inside; for its writers ---- */
+
+typedef enum {
+  ATVI_SHAPE_PATH,
+  ATVI_SHAPE_AREA,
+  ATVI_SHAPE_DOTS,
+  ATVI_SHAPE_TEXT,
+  ATVI_SHAPE_GROUP,
+  ATVI_SHAPE_CLIP,
+  ATVI_SHAPE_END
+} atvi_shape_kind;
+
+typedef struct {
+  atvi_shape_kind kind;
+  atvi_style style;
+  atvi_idx n;
+  /* [n]; TEXT: its place; CLIP: two corners. */
+  const double *x, *y;
+  /* DOTS. */
+  double radius;
+  /* TEXT. */
+  atvi_label label;
+  /* TEXT, GROUP. */
+  const char *text;
+} atvi_shape;
+
+struct atvi_canvas {
+  atvi_pool *pool;
+  double width, height;
+  atvi_idx n, cap, n_drawn;
+  atvi_shape *shape;
+};
+
 #endif

@@ -2,7 +2,6 @@
 /* Data with predictions, and residuals. */
 #include "math/special.h"
 #include "report/figure.h"
-#include "report/list.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * figure gives the same file.
  *
  * Objects: 1 catalogue, 2 pages, 3 page, 4 contents, 5 and 6 fonts, 7 information, then one per opacity. */
-#include "report/list.h"
+#include "report/canvas.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The SVG writer. Coordinates have one decimal: a tenth of a pixel is invisible, and files stay small. Dots
  * are one path of empty strokes with round ends, a fifth of the bytes of circles. */
-#include "report/list.h"
+#include "report/canvas.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
