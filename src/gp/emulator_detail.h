@@ -25,9 +25,9 @@ typedef struct {
   /* Step of the regular grid, with squares. */
   double step;
   /* [n][ld] lower; see emulator_lik.c. */
-  double *dd, *dy, *yy;
-  /* [n] outputs at the first time. */
-  double *first;
+  double *dd, *yy;
+  /* [n] outputs at the first and the last time. */
+  double *first, *last;
 } atvi_em_lik;
 
 typedef struct atvi_em_scratch atvi_em_scratch;
