@@ -212,7 +212,8 @@ def panel(x0, axis, title, lines):
     out = [f'<text class="t" x="{x0 + LEFT}" y="18">{title}</text>']
     for e in range(lo_y, hi_y + 1):
         y = y_at(10.0 ** e)
-        out.append(f'<path class="g" d="M{x0 + LEFT - 6} {y:.1f}H{right}"/><text class="n" text-anchor="end" x="{x0 + LEFT - 10}" y="{y + 4:.1f}">{short(10.0 ** e)}</text>')
+        out.append(f'<path class="g" d="M{x0 + LEFT - 6} {y:.1f}H{right}"/>'
+                   f'<text class="n" text-anchor="end" x="{x0 + LEFT - 10}" y="{y + 4:.1f}">{short(10.0 ** e)}</text>')
     for n in sorted(set(xs)):
         out.append(f'<text class="n" text-anchor="middle" x="{x_at(n):.1f}" y="{low + 16}">{short(n)}</text>')
     out.append(f'<text text-anchor="middle" x="{(x0 + LEFT + right) / 2:.0f}" y="{low + 34}">{axis}</text>')

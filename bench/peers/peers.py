@@ -72,7 +72,8 @@ def cold(folder):
     shutil.copy(TOP / "examples/cold/cold.atvi", folder / "model.atvi")
     with open(folder / "cold.csv") as f:
         rows = [r for r in csv.DictReader(f) if r["day"] != "0"]  # at the start nothing depends on a parameter
-    return {"n": len(rows), **{k: [int(r[k]) for r in rows] for k in ("day", "infected", "recovered")}, "tol": TOLERANCE}
+    columns = {k: [int(r[k]) for r in rows] for k in ("day", "infected", "recovered")}
+    return {"n": len(rows), **columns, "tol": TOLERANCE}
 
 
 # name: what makes it, Stan program, title
