@@ -22,7 +22,7 @@ if (given[1] == "version") {
   sys.source(given[3], envir = data)
   begun <- cpu()
   # As Stan does by default: four chains, 1000 iterations of warmup and 1000 draws each; one after the other. Only the starts are closer to
-  # 0 than by default (2): from there, chains of the Lotka-Volterra equations get stuck.
+  # 0 than by default (2), from where one fit of three to the Lotka-Volterra equations had a chain that got stuck.
   fit <- sampling(model, data = as.list(data), chains = 4, iter = 2000, cores = 1, init_r = 0.5,
                   seed = as.integer(given[4]), refresh = 0)
   cat(cpu() - begun, "\n")
