@@ -247,8 +247,9 @@ static int measure(atvi_ctx *ctx, const problem *p) {
     }
   }
   looped loop = {p, m, theta, plain, 64};
-  batched eval = {ev, {POINTS, theta, lp, ll, NULL, NULL, outcome}},
-          grad = {ev, {POINTS, theta, lp, ll, gp, gl, outcome}};
+  batched eval = {ev, {.B = POINTS, .theta = theta, .log_prior = lp, .log_lik = ll, .outcome = outcome}},
+          grad = eval;
+  grad.batch.grad_prior = gp, grad.batch.grad_lik = gl;
   run_batch(&eval);
   run_loop(&loop);
   double worst = 0;

@@ -40,21 +40,14 @@ typedef struct {
 
 /* ---- work ---- */
 
-static atvi_em_opts options(const work *w) {
-  atvi_em_opts opts = w->r->opts;
-  opts.no_vjp = true;
-  return opts;
-}
-
 static atvi_status get(work *w, const char *path) {
   atvi_status status = ATVI_EDATA;
   double begun = atvi_clock_s();
-  const atvi_em_opts opts = options(w);
   if (!w->o->refit && access(path, F_OK) == 0)
-    status = atvi_gp_emulator_load(w->ctx, path, &w->r->runs, &opts, NULL, &w->em);
+    status = atvi_gp_emulator_load(w->ctx, path, &w->r->runs, &w->r->opts, NULL, &w->em);
   w->saved = status == ATVI_OK;
   if (!w->saved) {
-    ATVI_TRY(atvi_gp_emulator_new(w->ctx, &w->r->runs, &opts, &w->em));
+    ATVI_TRY(atvi_gp_emulator_new(w->ctx, &w->r->runs, &w->r->opts, &w->em));
     ATVI_TRY(atvi_gp_emulator_save(w->ctx, w->em, path));
   }
   w->seconds = atvi_clock_s() - begun;
@@ -91,8 +84,7 @@ static atvi_status test_on(work *w, atvi_pool *pool) {
   atvi_em_runs kept, held;
   atvi_emulator *em;
   ATVI_TRY(split(w, pool, &kept, &held));
-  const atvi_em_opts opts = options(w);
-  atvi_status fitted = atvi_gp_emulator_new(w->ctx, &kept, &opts, &em);
+  atvi_status fitted = atvi_gp_emulator_new(w->ctx, &kept, &w->r->opts, &em);
   if (fitted == ATVI_EDATA) { /* the rest never varies, so this test shows nothing */
     w->d.n_held = 0;
     return ATVI_OK;

@@ -23,13 +23,12 @@ void atvi_gp_em_mean(const atvi_em_runs *r, double *mean) {
 
 /* ---- building ---- */
 
-static void take(atvi_arena *a, atvi_em_packed *p, atvi_idx rows, atvi_idx cols, int form) {
-  *p = (atvi_em_packed){.rows = rows, .cols = cols};
-  p->shape = form == 0 ? ATVI_EM_FULL : form < 0 ? ATVI_EM_LOWER : ATVI_EM_UPPER;
-  ATVI_TAKE(a, p->data, atvi_gp_em_panel_at(p, atvi_gp_em_panels(rows)));
+static void take(atvi_arena *a, atvi_em_packed *p, atvi_idx rows, atvi_idx cols, bool lower) {
+  *p = (atvi_em_packed){.rows = rows, .cols = cols, .lower = lower};
+  ATVI_TAKE(a, p->data, atvi_gp_em_packed_size(p));
 }
 
-static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bool basis, bool vjp) {
+static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bool basis) {
   atvi_emulator *o, head = {.n = r->n, .d = r->d, .m = r->m, .q = q};
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.length, r->d);
@@ -38,10 +37,8 @@ static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bo
   ATVI_TAKE(a, head.mean, r->m);
   ATVI_TAKE(a, head.inv_diag, r->n);
   if (basis) ATVI_TAKE(a, head.basis, q * r->m);
-  take(a, &head.w, q, r->n, 0);
-  if (vjp) take(a, &head.wt, r->n, q, 0);
-  take(a, &head.root, r->n, r->n, -1);
-  take(a, &head.root_t, r->n, r->n, 1);
+  take(a, &head.w, q, r->n, false);
+  take(a, &head.root, r->n, r->n, true);
   if (o) *o = head;
   return o;
 }
@@ -144,15 +141,9 @@ static void weigh(void *arg, atvi_idx item, int worker) {
     for (atvi_idx t = 0; t < count; t++) y[i * BLOCK + t] = a->r->y[i * m + t0 + t] - em->mean[t0 + t];
   atvi_math_blas_tri_solve(n, count, a->p->l, n, false, y, BLOCK);
   atvi_math_blas_tri_solve(n, count, a->p->l, n, true, y, BLOCK);
-  atvi_em_packed part = {.rows = count,
-                         .cols = n,
-                         .shape = ATVI_EM_FULL,
-                         .data = em->w.data + atvi_gp_em_panel_at(&em->w, t0 / ATVI_GP_PANEL)};
+  atvi_em_packed part = {
+      .rows = count, .cols = n, .data = em->w.data + atvi_gp_em_panel_at(&em->w, t0 / ATVI_GP_PANEL)};
   atvi_gp_em_pack(&part, y, 1, BLOCK);
-  for (atvi_idx i = 0; em->wt.data && i < n; i++) {
-    double *to = em->wt.data + (i / ATVI_GP_PANEL * m + t0) * ATVI_GP_PANEL + i % ATVI_GP_PANEL;
-    for (atvi_idx t = 0; t < count; t++) to[t * ATVI_GP_PANEL] = y[i * BLOCK + t];
-  }
 }
 
 static atvi_status fill(atvi_emulator *em, const atvi_em_runs *r, parts *p) {
@@ -165,13 +156,13 @@ static atvi_status fill(atvi_emulator *em, const atvi_em_runs *r, parts *p) {
     atvi_math_blas_tri_solve(n, q, p->l, n, false, p->coef, q);
     atvi_math_blas_tri_solve(n, q, p->l, n, true, p->coef, q);
     atvi_gp_em_pack(&em->w, p->coef, 1, q);
-    if (em->wt.data) atvi_gp_em_pack(&em->wt, p->coef, q, 1);
   } else {
     atvi_parallel(em->ctx, (em->m + BLOCK - 1) / BLOCK, weigh, &(weighing){em, r, p});
   }
+  atvi_block_free(em->ctx, p->y);
+  p->y = NULL;
   atvi_math_blas_tri_inverse(n, p->l, n);
   atvi_gp_em_pack(&em->root, p->l, n, 1);
-  atvi_gp_em_pack(&em->root_t, p->l, 1, n);
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j <= i; j++) em->inv_diag[j] += p->l[i * n + j] * p->l[i * n + j];
   return ATVI_OK;
@@ -206,12 +197,12 @@ atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double 
   ATVI_TRY(atvi_math_blas_begin(ctx));
   atvi_status status = prepare(ctx, r, mean, opts->basis, &p);
   if (status == ATVI_OK) {
-    carve(&a, r, p.q, p.vector != NULL, !opts->no_vjp);
+    carve(&a, r, p.q, p.vector != NULL);
     a = (atvi_arena){.base = atvi_block(ctx, a.used)};
     if (!a.base) status = ATVI_ENOMEM;
   }
   if (status == ATVI_OK) {
-    em = carve(&a, r, p.q, p.vector != NULL, !opts->no_vjp);
+    em = carve(&a, r, p.q, p.vector != NULL);
     em->ctx = ctx;
     em->kernel = opts->kernel;
     em->table = atvi_gp_best();

@@ -48,8 +48,6 @@ typedef struct {
   double basis;
   /* Of the search; 0: 8, or 16 if there are few runs. */
   int starts;
-  /* Never used for atvi_gp_em_vjp, which takes half of the memory. */
-  bool no_vjp;
   uint64_t seed;
 } atvi_em_opts;
 

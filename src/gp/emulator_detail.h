@@ -25,9 +25,9 @@ typedef struct {
   /* Step of the regular grid, with squares. */
   double step;
   /* [n][ld] lower; see emulator_lik.c. */
-  double *dd, *dy, *yy;
-  /* [n] outputs at the first time. */
-  double *first;
+  double *dd, *yy;
+  /* [n] outputs at the first and the last time. */
+  double *first, *last;
 } atvi_em_lik;
 
 typedef struct atvi_em_scratch atvi_em_scratch;
@@ -60,11 +60,11 @@ ATVI_CHECKED atvi_status atvi_gp_em_search(atvi_ctx *ctx, const atvi_em_runs *ru
 /* ---- the emulator ---- */
 
 /* a[rows][cols] in panels of ATVI_GP_PANEL rows: panel p is [length][ATVI_GP_PANEL], missing rows are 0.
- * Triangles store only the columns that are not 0. */
+ * A triangle stores only the columns that are not 0. */
 typedef struct {
   atvi_idx rows, cols;
-  /* A triangle is square. */
-  enum { ATVI_EM_FULL, ATVI_EM_LOWER, ATVI_EM_UPPER } shape;
+  /* A lower triangle, which is square. */
+  bool lower;
   double *data;
 } atvi_em_packed;
 
@@ -84,23 +84,26 @@ struct atvi_emulator {
   double *inv_diag;
   /* [q][m], orthonormal rows; NULL: none. */
   double *basis;
-  /* (K^-1 Y)' [q][n] and its transpose. */
-  atvi_em_packed w, wt;
-  /* L^-1 and its transpose, K = L L'. */
-  atvi_em_packed root, root_t;
+  /* (K^-1 Y)' [q][n]. */
+  atvi_em_packed w;
+  /* L^-1, K = L L'. */
+  atvi_em_packed root;
 };
 
 atvi_idx atvi_gp_em_panels(atvi_idx rows);
-/* First column and number of columns of panel p. */
-void atvi_gp_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length);
-/* Doubles before panel p; in total for p = panels. */
+/* Doubles before panel p. */
 size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p);
+/* Doubles in all: the panels, and room to read the last columns of the last one as a whole block. */
+size_t atvi_gp_em_packed_size(const atvi_em_packed *a);
 /* Fills from a plain matrix: element (i, j) is at src[i * ld_i + j * ld_j]. */
 void atvi_gp_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j);
 double atvi_gp_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j);
 /* c[rows][ATVI_EM_GROUP] (+)= a b[cols][ATVI_EM_GROUP]. spill: one panel's room. */
 void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
                            bool add, double *c, double *spill);
+/* c[cols][ATVI_EM_GROUP] (+)= a' b[rows][ATVI_EM_GROUP], likewise. */
+void atvi_gp_em_packed_mul_t(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
+                             bool add, double *c, double *spill);
 
 /* Checks shapes and numbers. Errors: EINVAL, EDATA. */
 ATVI_CHECKED atvi_status atvi_gp_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts);
@@ -121,10 +124,10 @@ struct atvi_em_work {
   atvi_idx n_row;
   /* Points of a group that are computed. */
   int cols;
-  /* Rows of W' and their transpose: those of the emulator, or the copies below. */
-  atvi_em_packed w, wt;
-  /* Rows of B' and their transpose, with a basis. */
-  atvi_em_packed base, base_t;
+  /* Rows of W': those of the emulator, or a copy. */
+  atvi_em_packed w;
+  /* Rows of B', with a basis. */
+  atvi_em_packed base;
   double *mean; /* [n_row] */
   /* [d][ATVI_EM_GROUP] scaled points. */
   double *p, *p_bar;

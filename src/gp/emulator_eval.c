@@ -14,15 +14,13 @@
 enum { P = ATVI_GP_PANEL, G = ATVI_EM_GROUP };
 
 static atvi_em_packed shape(atvi_idx rows, atvi_idx cols) {
-  return (atvi_em_packed){.rows = rows, .cols = cols, .shape = ATVI_EM_FULL};
+  return (atvi_em_packed){.rows = rows, .cols = cols};
 }
 
-static void take(atvi_arena *a, atvi_em_packed *p) {
-  ATVI_TAKE(a, p->data, atvi_gp_em_panel_at(p, atvi_gp_em_panels(p->rows)));
-}
+static void take(atvi_arena *a, atvi_em_packed *p) { ATVI_TAKE(a, p->data, atvi_gp_em_packed_size(p)); }
 
 static atvi_em_work *carve(atvi_arena *a, const atvi_emulator *em, atvi_idx n_row, bool own) {
-  atvi_em_work *o, head = {.n_row = n_row, .cols = G, .w = em->w, .wt = em->wt};
+  atvi_em_work *o, head = {.n_row = n_row, .cols = G, .w = em->w};
   atvi_idx n = em->n;
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.mean, n_row);
@@ -33,28 +31,25 @@ static atvi_em_work *carve(atvi_arena *a, const atvi_emulator *em, atvi_idx n_ro
   ATVI_TAKE(a, head.k_bar, n * G);
   ATVI_TAKE(a, head.spill, ATVI_GP_PANEL * G);
   if (own) {
-    head.w = shape(n_row, n), head.wt = shape(n, n_row);
+    head.w = shape(n_row, n);
     take(a, &head.w);
-    take(a, &head.wt);
   }
   if (em->basis) {
-    head.base = shape(n_row, em->q), head.base_t = shape(em->q, n_row);
+    head.base = shape(n_row, em->q);
     take(a, &head.base);
-    take(a, &head.base_t);
     ATVI_TAKE(a, head.coef, em->q * G);
   }
   if (o) *o = head;
   return o;
 }
 
-/* Rows row[] (NULL: all) of W' or B', both ways round. */
-static void fill(const atvi_emulator *em, const atvi_idx *row, atvi_em_packed *a, atvi_em_packed *at) {
+/* Rows row[] (NULL: all) of W' or B'. */
+static void fill(const atvi_emulator *em, const atvi_idx *row, atvi_em_packed *a) {
   for (atvi_idx i = 0; i < a->rows; i++) {
     atvi_idx r = row ? row[i] : i;
     for (atvi_idx j = 0; j < a->cols; j++) {
       double x = em->basis ? em->basis[j * em->m + r] : atvi_gp_em_packed_get(&em->w, r, j);
       a->data[((i / P) * a->cols + j) * P + i % P] = x;
-      at->data[((j / P) * at->cols + i) * P + j % P] = x;
     }
   }
 }
@@ -79,8 +74,8 @@ atvi_status atvi_gp_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx
   atvi_em_work *w = carve(&a, em, n_row, own);
   w->ctx = ctx;
   for (atvi_idx i = 0; i < n_row; i++) w->mean[i] = em->mean[row ? row[i] : i];
-  if (own) fill(em, row, &w->w, &w->wt);
-  if (em->basis) fill(em, row, &w->base, &w->base_t);
+  if (own) fill(em, row, &w->w);
+  if (em->basis) fill(em, row, &w->base);
   *out = w;
   return ATVI_OK;
 }
@@ -116,10 +111,10 @@ void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *rest
   atvi_idx n = em->n, d = em->d;
   for (atvi_idx i = 0; i < n; i++)
     for (int b = 0; b < w->cols; b++) w->v[i * G + b] *= -2 * share_bar[b];
-  if (em->basis) atvi_gp_em_packed_mul(em->table, &w->base_t, w->cols, mean_bar, false, w->coef, w->spill);
-  atvi_gp_em_packed_mul(em->table, &w->wt, w->cols, em->basis ? w->coef : mean_bar, false, w->k_bar,
-                        w->spill);
-  atvi_gp_em_packed_mul(em->table, &em->root_t, w->cols, w->v, true, w->k_bar, w->spill);
+  if (em->basis) atvi_gp_em_packed_mul_t(em->table, &w->base, w->cols, mean_bar, false, w->coef, w->spill);
+  atvi_gp_em_packed_mul_t(em->table, &w->w, w->cols, em->basis ? w->coef : mean_bar, false, w->k_bar,
+                          w->spill);
+  atvi_gp_em_packed_mul_t(em->table, &em->root, w->cols, w->v, true, w->k_bar, w->spill);
   em->table->points_vjp(em->kernel, n, d, w->cols, em->u, w->p, w->k, w->k_bar, w->p_bar);
   for (atvi_idx j = 0; j < d; j++)
     for (int b = 0; b < G; b++) x_bar[j * G + b] = w->p_bar[j * G + b] * em->scale[j];
@@ -131,50 +126,58 @@ static atvi_idx least(atvi_idx a, atvi_idx b) { return a < b ? a : b; }
 
 atvi_idx atvi_gp_em_panels(atvi_idx rows) { return (rows + P - 1) / P; }
 
-void atvi_gp_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length) {
-  *first = a->shape == ATVI_EM_UPPER ? p * P : 0;
-  *length = (a->shape == ATVI_EM_LOWER ? least((p + 1) * P, a->cols) : a->cols) - *first;
+/* Columns of panel p. */
+static atvi_idx width(const atvi_em_packed *a, atvi_idx p) {
+  return a->lower ? least((p + 1) * P, a->cols) : a->cols;
 }
 
 size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p) {
-  atvi_idx lengths = p * a->cols, whole = a->cols / P; /* panels of a triangle that are not cut short */
-  if (a->shape == ATVI_EM_UPPER) lengths -= P * (p * (p - 1) / 2);
-  if (a->shape == ATVI_EM_LOWER)
-    lengths = P * (least(p, whole) * (least(p, whole) + 1) / 2) + (p > whole ? a->cols : 0);
-  return (size_t)lengths * P;
+  atvi_idx widths = p * a->cols, whole = a->cols / P; /* panels of a triangle that are not cut short */
+  if (a->lower) widths = P * (least(p, whole) * (least(p, whole) + 1) / 2) + (p > whole ? a->cols : 0);
+  return (size_t)widths * P;
+}
+
+size_t atvi_gp_em_packed_size(const atvi_em_packed *a) {
+  return atvi_gp_em_panel_at(a, atvi_gp_em_panels(a->rows)) + (size_t)P * P;
 }
 
 void atvi_gp_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j) {
   for (atvi_idx p = 0; p < atvi_gp_em_panels(a->rows); p++) {
-    atvi_idx first, length;
-    atvi_gp_em_panel_span(a, p, &first, &length);
     double *to = a->data + atvi_gp_em_panel_at(a, p);
-    for (atvi_idx l = 0; l < length; l++)
+    for (atvi_idx j = 0; j < width(a, p); j++)
       for (atvi_idx r = 0; r < P; r++) {
-        atvi_idx i = p * P + r, j = first + l;
-        bool zero =
-            i >= a->rows || (a->shape == ATVI_EM_LOWER && j > i) || (a->shape == ATVI_EM_UPPER && j < i);
-        to[l * P + r] = zero ? 0 : src[i * ld_i + j * ld_j];
+        atvi_idx i = p * P + r;
+        to[j * P + r] = i >= a->rows || (a->lower && j > i) ? 0 : src[i * ld_i + j * ld_j];
       }
   }
 }
 
 double atvi_gp_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j) {
-  atvi_idx first, length;
-  atvi_gp_em_panel_span(a, i / P, &first, &length);
-  if (j < first || j >= first + length) return 0;
-  return a->data[atvi_gp_em_panel_at(a, i / P) + (size_t)((j - first) * P + i % P)];
+  if (j >= width(a, i / P)) return 0;
+  return a->data[atvi_gp_em_panel_at(a, i / P) + (size_t)(j * P + i % P)];
 }
 
 void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
                            bool add, double *c, double *spill) {
   for (atvi_idx p = 0; p < atvi_gp_em_panels(a->rows); p++) {
-    atvi_idx first, length, rows = least(P, a->rows - p * P);
-    atvi_gp_em_panel_span(a, p, &first, &length);
+    atvi_idx rows = least(P, a->rows - p * P);
     double *to = c + p * P * G, *at = rows < P ? spill : to;
     size_t bytes = (size_t)(rows * G) * sizeof *c;
     if (rows < P && add) memcpy(at, to, bytes);
-    table->panel(length, cols, a->data + atvi_gp_em_panel_at(a, p), b + first * G, add, at);
+    table->panel(width(a, p), cols, a->data + atvi_gp_em_panel_at(a, p), b, add, at);
     if (rows < P) memcpy(to, at, bytes);
+  }
+}
+
+void atvi_gp_em_packed_mul_t(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
+                             bool add, double *c, double *spill) {
+  for (atvi_idx j = 0; j < a->cols; j += P) {
+    atvi_idx wide = least(P, a->cols - j), p = a->lower ? j / P : 0;
+    double *to = c + j * G, *at = wide < P ? spill : to;
+    size_t bytes = (size_t)(wide * G) * sizeof *c;
+    if (wide < P && add) memcpy(at, to, bytes);
+    table->across(a->rows - p * P, cols, a->data + atvi_gp_em_panel_at(a, p) + j * P, width(a, p) * P,
+                  a->lower ? P * P : 0, b + p * P * G, add, at);
+    if (wide < P) memcpy(to, at, bytes);
   }
 }

@@ -35,7 +35,7 @@ typedef struct {
 /* The shares of the runs in the predictions of a group, of which `some` points are real. */
 static void count_runs(const joint *a, atvi_em_work *w, atvi_idx first, atvi_idx some) {
   const atvi_emulator *em = a->em;
-  atvi_gp_em_packed_mul(em->table, &em->root_t, w->cols, w->v, false, a->by_run, w->spill);
+  atvi_gp_em_packed_mul_t(em->table, &em->root, w->cols, w->v, false, a->by_run, w->spill);
   for (atvi_idx b = 0; b < some; b++) {
     double sum = 0;
     for (atvi_idx i = 0; i < em->n; i++) sum += a->by_run[i * G + b] * a->by_run[i * G + b];

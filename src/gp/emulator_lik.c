@@ -12,8 +12,9 @@
  *   S = y_1 y_1' + sum_i (D_i + e_i y_{i-1}) (D_i + e_i y_{i-1})' / (1 - r_i^2),   D_i = y_i - y_{i-1}
  *
  * The form with differences does not cancel if outputs are smooth and l_t is long. On a regular grid r and e
- * are the same for all i, so S = y_1 y_1' + (dd + e dy + e^2 yy) / (1 - r^2) with three matrices that are
- * computed once: an evaluation then costs n^3 whatever m is. This is used for m > n. Otherwise V = K^-1 y is
+ * are the same for all i, so S = y_1 y_1' + (dd + e dy + e^2 yy) / (1 - r^2) with dd = sum D_i D_i', yy = sum y_{i-1} y_{i-1}',
+ * which are computed once, and dy = sum D_i y_{i-1}' + y_{i-1} D_i' = y_m y_m' - y_1 y_1' - dd, since the squares of y telescope: an
+ * evaluation then costs n^3 whatever m is. This is used for m > n. Otherwise V = K^-1 y is
  * computed, and K^-1 S K^-1 is the sum above with V instead of y; Q needs only, for each i, the three
  * products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
@@ -50,14 +51,14 @@ static atvi_em_lik *carve(atvi_arena *a, atvi_idx n, atvi_idx ld, bool squares) 
   atvi_em_lik *o, head = {0};
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.first, n);
+  ATVI_TAKE(a, head.last, n);
   ATVI_TAKE(a, head.dd, squares ? n * ld : 0);
-  ATVI_TAKE(a, head.dy, squares ? n * ld : 0);
   ATVI_TAKE(a, head.yy, squares ? n * ld : 0);
   if (o) *o = head;
   return o;
 }
 
-/* dd = sum D_i D_i', dy = sum D_i y_{i-1}' + y_{i-1} D_i', yy = sum y_{i-1} y_{i-1}'. part: [2][n][CHUNK]. */
+/* part: [2][n][CHUNK]. */
 static void sum_squares(atvi_em_lik *lik, double *part) {
   atvi_idx n = lik->n, m = lik->m, ld = lik->ld;
   double *before = part, *step = part + n * CHUNK;
@@ -74,10 +75,7 @@ static void sum_squares(atvi_em_lik *lik, double *part) {
     double old = t0 == 1 ? 0 : 1;
     atvi_math_blas_square(n, count, 1, step, CHUNK, old, lik->dd, ld);
     atvi_math_blas_square(n, count, 1, before, CHUNK, old, lik->yy, ld);
-    atvi_math_blas_mul_bt(n, n, count, step, CHUNK, before, CHUNK, old, lik->dy, ld);
   }
-  for (atvi_idx i = 0; i < n; i++)
-    for (atvi_idx j = 0; j <= i; j++) lik->dy[i * ld + j] += lik->dy[j * ld + i];
 }
 
 atvi_status atvi_gp_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
@@ -95,7 +93,11 @@ atvi_status atvi_gp_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const do
   o->kernel = kernel;
   o->table = atvi_gp_best();
   o->runs = runs, o->mean = mean, o->row = row, o->squares = squares;
-  for (atvi_idx i = 0; i < n; i++) o->first[i] = run_at(o, runs->y, i, o->m)[0] - mean[0];
+  for (atvi_idx i = 0; i < n; i++) {
+    const double *y = run_at(o, runs->y, i, o->m);
+    o->first[i] = y[0] - mean[0];
+    o->last[i] = y[o->m - 1] - mean[o->m - 1];
+  }
   if (squares) {
     double *part = atvi_block(ctx, 2 * (size_t)n * CHUNK * sizeof *part);
     if (!part) {
@@ -174,6 +176,17 @@ static double inner(atvi_idx n, atvi_idx ld, const double *a, const double *b) {
   return 2 * off + diag;
 }
 
+/* x' a x of a symmetric matrix, lower triangle. */
+static double form(atvi_idx n, atvi_idx ld, const double *a, const double *x) {
+  double out = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    double sum = 0.5 * a[i * ld + i] * x[i];
+    for (atvi_idx j = 0; j < i; j++) sum += a[i * ld + j] * x[j];
+    out += 2 * sum * x[i];
+  }
+  return out;
+}
+
 /* For a step of length h: r = exp(-h / l_t), w = 1 / (1 - r^2). */
 typedef struct {
   double r, e, w;
@@ -202,14 +215,10 @@ typedef struct {
 static in_time time_from_squares(const atvi_em_lik *lik, const atvi_em_scratch *s, double length) {
   atvi_idx n = lik->n, ld = lik->ld, steps = lik->m - 1;
   in_time o = {0};
-  double a = inner(n, ld, s->k, lik->dd), b = inner(n, ld, s->k, lik->dy), c = inner(n, ld, s->k, lik->yy);
-  double q_r, log_r, log_c = 0;
+  o.q = form(n, ld, s->k, lik->first);
+  double a = inner(n, ld, s->k, lik->dd), b = form(n, ld, s->k, lik->last) - o.q - a;
+  double c = inner(n, ld, s->k, lik->yy), q_r, log_r, log_c = 0;
   link l = link_of(lik->step, length);
-  for (atvi_idx i = 0; i < n; i++) {
-    double sum = 0.5 * s->k[i * ld + i] * lik->first[i];
-    for (atvi_idx j = 0; j < i; j++) sum += s->k[i * ld + j] * lik->first[j];
-    o.q += 2 * sum * lik->first[i];
-  }
   add_step(l, (double)n, a, b, c, &o.q, &q_r, &log_c, &log_r);
   double by_log = l.r * lik->step / length;
   o.q_time = q_r * by_log;
@@ -254,8 +263,8 @@ static void sandwich_squares(const atvi_em_lik *lik, atvi_em_scratch *s, double 
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j <= i; j++) {
       atvi_idx at = i * ld + j;
-      s->g[at] =
-          lik->first[i] * lik->first[j] + l.w * (lik->dd[at] + l.e * (lik->dy[at] + l.e * lik->yy[at]));
+      double first = lik->first[i] * lik->first[j], dy = lik->last[i] * lik->last[j] - first - lik->dd[at];
+      s->g[at] = first + l.w * (lik->dd[at] + l.e * (dy + l.e * lik->yy[at]));
     }
   atvi_math_blas_mirror(n, s->g, ld);
   atvi_math_blas_mirror(n, s->k, ld);

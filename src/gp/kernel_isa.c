@@ -146,23 +146,50 @@ enum { ROWS = 12, COLS = 2 };
 enum { ROWS = 6, COLS = 2 };
 #endif
 
+/* The tile of c that begins at row r0 and vector c0. */
+ALWAYS void tile_load(vec acc[ROWS][COLS], bool add, const double *restrict c) {
+  for (int r = 0; r < ROWS; r++)
+    for (int q = 0; q < COLS; q++) acc[r][q] = add ? *(const vec *)(c + r * G + q * PER_VEC) : (vec){0};
+}
+
+ALWAYS void tile_store(vec acc[ROWS][COLS], double *restrict c) {
+  for (int r = 0; r < ROWS; r++)
+    for (int q = 0; q < COLS; q++) *(vec *)(c + r * G + q * PER_VEC) = acc[r][q];
+}
+
+/* acc += (column of a) (row of b); neighbours in the column are `apart` numbers apart. */
+ALWAYS void tile_add(vec acc[ROWS][COLS], const double *restrict a, int apart, const double *restrict b) {
+  vec bl[COLS];
+  for (int q = 0; q < COLS; q++) bl[q] = *(const vec *)(b + q * PER_VEC);
+  for (int r = 0; r < ROWS; r++)
+    for (int q = 0; q < COLS; q++) acc[r][q] += a[r * apart] * bl[q];
+}
+
 static void panel(atvi_idx len, int cols, const double *restrict a, const double *restrict b, bool add,
                   double *restrict c) {
   for (int r0 = 0; r0 < ATVI_GP_PANEL; r0 += ROWS)
-    for (int c0 = 0; c0 * PER_VEC < cols; c0 += COLS) {
+    for (int c0 = 0; c0 < cols; c0 += COLS * PER_VEC) {
       vec acc[ROWS][COLS];
-      for (int r = 0; r < ROWS; r++)
-        for (int q = 0; q < COLS; q++)
-          acc[r][q] = add ? *(const vec *)(c + (r0 + r) * G + (c0 + q) * PER_VEC) : (vec){0};
-      for (atvi_idx l = 0; l < len; l++) {
-        vec bl[COLS];
-        for (int q = 0; q < COLS; q++) bl[q] = *(const vec *)(b + l * G + (c0 + q) * PER_VEC);
-        for (int r = 0; r < ROWS; r++)
-          for (int q = 0; q < COLS; q++) acc[r][q] += a[l * ATVI_GP_PANEL + r0 + r] * bl[q];
-      }
-      for (int r = 0; r < ROWS; r++)
-        for (int q = 0; q < COLS; q++) *(vec *)(c + (r0 + r) * G + (c0 + q) * PER_VEC) = acc[r][q];
+      tile_load(acc, add, c + r0 * G + c0);
+      for (atvi_idx l = 0; l < len; l++) tile_add(acc, a + l * ATVI_GP_PANEL + r0, 1, b + l * G + c0);
+      tile_store(acc, c + r0 * G + c0);
     }
 }
 
-const atvi_gp_table ATVI_ISA_NAME(atvi_gp_table) = {row, row_grad, points, points_vjp, panel};
+static void across(atvi_idx rows, int cols, const double *restrict a, atvi_idx stride, atvi_idx growth,
+                   const double *restrict b, bool add, double *restrict c) {
+  for (int r0 = 0; r0 < ATVI_GP_PANEL; r0 += ROWS)
+    for (int c0 = 0; c0 < cols; c0 += COLS * PER_VEC) {
+      const double *block = a + r0 * ATVI_GP_PANEL;
+      atvi_idx next = stride;
+      vec acc[ROWS][COLS];
+      tile_load(acc, add, c + r0 * G + c0);
+      for (atvi_idx l0 = 0; l0 < rows; l0 += ATVI_GP_PANEL, block += next, next += growth) {
+        int n = rows - l0 < ATVI_GP_PANEL ? (int)(rows - l0) : ATVI_GP_PANEL;
+        for (int l = 0; l < n; l++) tile_add(acc, block + l, ATVI_GP_PANEL, b + (l0 + l) * G + c0);
+      }
+      tile_store(acc, c + r0 * G + c0);
+    }
+}
+
+const atvi_gp_table ATVI_ISA_NAME(atvi_gp_table) = {row, row_grad, points, points_vjp, panel, across};

@@ -34,16 +34,16 @@ static struct {
   pthread_mutex_t lock;
   bool locked;   /* calls need the lock */
   char why[256]; /* it cannot be used; "" if it can */
-  potrf_fn dpotrf, dpotri;
+  potrf_fn dpotrf, dlauum;
   trtri_fn dtrtri;
-  trsm_fn dtrsm;
+  trsm_fn dtrsm, dtrmm;
   gemm_fn dgemm;
   syrk_fn dsyrk;
   symm_fn dsymm;
   syevd_fn dsyevd;
 } blas = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const double ONE = 1, ZERO = 0;
+static const double ONE = 1, ZERO = 0, MINUS = -1;
 
 static int narrow(atvi_idx n) {
   ATVI_ASSERT(n >= 0 && n <= INT_MAX);
@@ -79,9 +79,10 @@ static void load(void) {
   find(lib, "openblas_set_num_threads", &set_threads);
   find(lib, "openblas_get_parallel", &parallel);
   find(lib, "dpotrf_", &blas.dpotrf);
-  find(lib, "dpotri_", &blas.dpotri);
+  find(lib, "dlauum_", &blas.dlauum);
   find(lib, "dtrtri_", &blas.dtrtri);
   find(lib, "dtrsm_", &blas.dtrsm);
+  find(lib, "dtrmm_", &blas.dtrmm);
   find(lib, "dgemm_", &blas.dgemm);
   find(lib, "dsyrk_", &blas.dsyrk);
   find(lib, "dsymm_", &blas.dsymm);
@@ -111,17 +112,33 @@ bool atvi_math_blas_cholesky(atvi_idx n, double *a, atvi_idx ld) {
   return true;
 }
 
+/* By halves, since products of matrices are fast and dtrtri is not (0.6 ms instead of 3 for n = 400; bench_emulator): the inverse of
+ * [a 0; b c] is [a^-1 0; -c^-1 b a^-1 c^-1]. As accurate as dtrtri also where the condition is 1e13. */
+static void halves_inverse(int n, double *l, int ld) {
+  enum { SMALL = 32 };
+  int info, h = n / 2, rest = n - h;
+  if (n <= SMALL) {
+    blas.dtrtri("U", "N", &n, l, &ld, &info);
+    return;
+  }
+  double *b = l + (ptrdiff_t)h * ld, *c = b + h;
+  halves_inverse(h, l, ld);
+  halves_inverse(rest, c, ld);
+  blas.dtrmm("L", "U", "N", "N", &h, &rest, &MINUS, l, &ld, b, &ld);
+  blas.dtrmm("R", "U", "N", "N", &h, &rest, &ONE, c, &ld, b, &ld);
+}
+
 void atvi_math_blas_inverse(atvi_idx n, double *l, atvi_idx ld) {
   int k = narrow(n), lda = narrow(ld), info;
   enter();
-  blas.dpotri("U", &k, l, &lda, &info);
+  halves_inverse(k, l, lda);
+  blas.dlauum("U", &k, l, &lda, &info);
   leave();
 }
 
 void atvi_math_blas_tri_inverse(atvi_idx n, double *l, atvi_idx ld) {
-  int k = narrow(n), lda = narrow(ld), info;
   enter();
-  blas.dtrtri("U", "N", &k, l, &lda, &info);
+  halves_inverse(narrow(n), l, narrow(ld));
   leave();
 }
 

@@ -14,6 +14,13 @@ static double row_dot(const atvi_em_packed *a, atvi_idx i, const double *x, int 
   return s;
 }
 
+/* The same of column j. */
+static double column_dot(const atvi_em_packed *a, atvi_idx j, const double *x, int b) {
+  double s = 0;
+  for (atvi_idx i = 0; i < a->rows; i++) s += atvi_gp_em_packed_get(a, i, j) * x[i * G + b];
+  return s;
+}
+
 static double corr(const atvi_emulator *em, const double *x, atvi_idx i, int b) {
   double factor = 1;
   for (atvi_idx j = 0; j < em->d; j++) {
@@ -59,10 +66,10 @@ void em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x,
     for (atvi_idx i = 0; i < em->n; i++) w->k[i * G + b] = corr(em, x, i, b);
     for (atvi_idx i = 0; i < em->n; i++) w->v[i * G + b] = row_dot(&em->root, i, w->k, b);
     for (atvi_idx j = 0; em->basis && j < em->q; j++)
-      w->coef[j * G + b] = row_dot(&w->base_t, j, mean_bar, b);
+      w->coef[j * G + b] = column_dot(&w->base, j, mean_bar, b);
     for (atvi_idx i = 0; i < em->n; i++) {
-      double k_bar = row_dot(&w->wt, i, em->basis ? w->coef : mean_bar, b) -
-                     2 * share_bar[b] * row_dot(&em->root_t, i, w->v, b);
+      double k_bar = column_dot(&w->w, i, em->basis ? w->coef : mean_bar, b) -
+                     2 * share_bar[b] * column_dot(&em->root, i, w->v, b);
       for (atvi_idx j = 0; j < em->d; j++) {
         double slope = slope_of(em->kernel, x[j * G + b] * em->scale[j], em->u[i * em->d + j]);
         x_bar[j * G + b] += k_bar * w->k[i * G + b] * slope * em->scale[j];

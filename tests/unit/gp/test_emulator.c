@@ -196,6 +196,43 @@ static void points_do_not_meet(void) {
   scene_free(&s);
 }
 
+/* Products with packed matrices and their transposes, of sizes around the width of a panel. A block has no byte more than
+ * atvi_gp_em_packed_size says, so that the sanitizer sees who reads beyond. */
+static void products_are_those_of_plain_loops(void) {
+  static const atvi_idx size[] = {1, 11, 12, 13, 24, 31};
+  enum { SIZES = 6, MOST = 31 };
+  double *plain = reals(MOST * MOST), *b = reals(MOST * G), *c = reals(MOST * G),
+         *spill = reals(ATVI_GP_PANEL * G);
+  fill_uniform(4, MOST * MOST, plain);
+  fill_uniform(5, MOST * G, b);
+  for (int shape = 0; shape < 4 * SIZES * SIZES; shape++) {
+    atvi_em_packed a = {.rows = size[shape / 4 % SIZES], .cols = size[shape / 4 / SIZES], .lower = shape & 1};
+    bool across = shape & 2;
+    if (a.lower && a.rows != a.cols) continue;
+    double *exact = malloc(atvi_gp_em_packed_size(&a) * sizeof *exact);
+    a.data = exact;
+    for (size_t i = 0; i < atvi_gp_em_packed_size(&a); i++) exact[i] = 0;
+    atvi_gp_em_pack(&a, plain, MOST, 1);
+    for (int isa = 0; isa <= (int)atvi_isa_best(); isa++)
+      for (int add = 0; add < 2; add++) {
+        atvi_idx out = across ? a.cols : a.rows, in = across ? a.rows : a.cols;
+        fill_uniform(6, MOST * G, c);
+        double before = c[(out - 1) * G + 7], want = add ? before : 0;
+        (across ? atvi_gp_em_packed_mul_t : atvi_gp_em_packed_mul)(table_of(isa), &a, G, b, add, c, spill);
+        for (atvi_idx k = 0; k < in; k++) {
+          atvi_idx i = across ? k : out - 1, j = across ? out - 1 : k;
+          want += a.lower && j > i ? 0 : plain[i * MOST + j] * b[k * G + 7];
+        }
+        CHECK_REL(c[(out - 1) * G + 7], want, 1e-13);
+      }
+    free(exact);
+  }
+  free(plain);
+  free(b);
+  free(c);
+  free(spill);
+}
+
 static void interpolates_without_nugget(void) {
   for (int k = ATVI_EM_EXPONENTIAL; k <= ATVI_EM_MATERN52; k++) {
     atvi_em_opts o = some_opts((atvi_em_kernel)k);
@@ -418,7 +455,8 @@ static void tells_estimates_at_their_ends(void) {
 
 TESTS({"ends", tells_estimates_at_their_ends}, {"dense", is_the_conditional_normal},
       {"reference", agrees_with_its_reference}, {"adjoint", adjoint_is_that_of_differences},
-      {"apart", points_do_not_meet}, {"part", part_of_a_group}, {"interpolates", interpolates_without_nugget},
+      {"apart", points_do_not_meet}, {"part", part_of_a_group},
+      {"products", products_are_those_of_plain_loops}, {"interpolates", interpolates_without_nugget},
       {"steady", steady_state_allocates_nothing}, {"basis", basis_keeps_what_it_says},
       {"equal", equal_points_need_a_nugget}, {"constant", outputs_that_never_vary},
       {"finite", names_numbers_that_are_not_finite}, {"calls", refuses_wrong_calls},
