@@ -77,7 +77,7 @@ static void gather(herd *h, atvi_idx n) {
 
 /* ---- the first points ---- */
 
-/* n of them to h->to.x, where one that is not finite becomes the origin. */
+/* n of them to h->to.x. One that overflows counts as one that cannot be evaluated: h->w is 0, and x the origin. */
 static void draw_prior(const herd *h, atvi_idx first) {
   const atvi_space *s = h->v->space;
   double *x = h->to.x;
@@ -92,6 +92,7 @@ static void draw_prior(const herd *h, atvi_idx first) {
     for (atvi_idx i = 0; i < h->d && !s->from_prior; i++) x[i * h->n + j] = atvi_math_rng_normal(&r);
     for (atvi_idx i = 0; i < h->d; i++) good = good && isfinite(x[i * h->n + j]);
     for (atvi_idx i = 0; i < h->d && !good; i++) x[i * h->n + j] = 0;
+    h->w[j] = good;
   }
 }
 
@@ -104,7 +105,7 @@ static bool begin(herd *h) {
     draw_prior(h, h->first + tried);
     evaluate(h, n);
     for (atvi_idx j = 0; j < n; j++)
-      if (isfinite(c->log_pi[j]) && isfinite(c->log_base[j])) h->at[alive++] = j;
+      if (h->w[j] > 0 && isfinite(c->log_pi[j]) && isfinite(c->log_base[j])) h->at[alive++] = j;
     gather(h, alive);
     for (atvi_idx j = 0; j < alive; j++, got++)
       if (got < n) copy_point(h->d, c, j, h->c, got);

@@ -493,8 +493,9 @@ static double outside_share(const atvi_vi *v, const atvi_vi_weights *w) {
   return out / (double)w->c.n;
 }
 
+/* With weights, draws whose weight underflows are left out: they may be so far away that any weight at all would count in a variance. */
 static bool is_kept(const atvi_vi_weights *w, atvi_idx j, bool hold) {
-  return isfinite(w->c.log_pi[j]) && (hold || !isnan(w->c.log_member[j]));
+  return isfinite(w->c.log_pi[j]) && (hold ? w->w[j] > 0 : !isnan(w->c.log_member[j]));
 }
 
 /* Stretched draws come last. */
