@@ -27,6 +27,7 @@ enum {
 };
 #define HARD 10.0 /* power of the ratio that keeps points away from where q is */
 #define WHOLE 0.1 /* of the steps are as long as the difference */
+#define FEW 100.0 /* draws in a place, of which weights make its share to a tenth */
 
 typedef struct {
   atvi_vi *v;
@@ -246,4 +247,18 @@ atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_ev
   }
   atvi_pool_free(pool);
   return status;
+}
+
+/* Where q is too low and draws are not few, weights say how much there is, far better than points do: they overlook nothing. */
+atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,
+                                 double *log_absent) {
+  atvi_idx n = points->n, few = 0;
+  double log_draws = log(atvi_infer_vi_draws(v, 1)) + log_missing - atvi_infer_vi_all_evidence(v);
+  double *have = atvi_pool_take(v->pool, 2 * (size_t)n + 1, sizeof *have);
+  *log_absent = -HUGE_VAL;
+  if (!have) return ATVI_ENOMEM;
+  atvi_infer_vi_log_mass(v, v->n_part, points, n, have + n, have);
+  for (atvi_idx j = 0; j < n; j++) few += !(log_draws + have[j] - points->log_pi[j] > log(FEW));
+  if (few > 0) *log_absent = log_missing + log((double)few / (double)n);
+  return ATVI_OK;
 }
