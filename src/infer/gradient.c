@@ -176,7 +176,8 @@ static atvi_status compare_point(checking *c, atvi_idx k, atvi_gradient_info *in
     worst = 0;
     for (atvi_idx i = c->first; i < c->end; i++) {
       double g = c->gradient[i * c->n + k], off = fabs(g - c->difference[s * d + i]);
-      c->off[i] = fmin(c->off[i], off / fmax(fmax(fabs(g), TOL * largest), DBL_MIN));
+      double least = sqrt(c->unit) / c->width[i]; /* a slope that no density would show */
+      c->off[i] = fmin(c->off[i], off / fmax(fmax(fabs(g), TOL * largest), least));
       worst = fmax(worst, c->off[i]);
     }
   }

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { PRIOR_DRAWS = 1024, PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
-#define PILOT_FAR 2.0     /* prior standard deviations within which climbs that settle the anchors start */
+#define PILOT_FAR 2.0 /* prior standard deviations within which climbs that settle the anchors start */
+#define VAGUE 20.0    /* e-folds: a prior that is wider says nothing of the size of a positive parameter */
 #define UNIFORM_NEAR 0.12 /* location and scale as near to 0 and 1 as this are those of a uniform prior */
 
 /* ---- scratch of a worker ---- */
@@ -288,29 +289,34 @@ static void unscaled(const atvi_map *m, atvi_idx n, double *theta) {
   if (m->kind != ATVI_MAP_SURJECTION) atvi_transform_map_inv(&plain, n, theta, theta);
 }
 
-/* sorted: [3][n] scratch. */
-static void place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
-  if (m->kind == ATVI_MAP_SURJECTION && isfinite(m->lower) && isfinite(m->upper)) return;
+/* False: the prior says nothing of the size of the parameter, and the map stays as it is. sorted: [3][n] scratch. */
+static bool place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
+  if (m->kind == ATVI_MAP_SURJECTION && isfinite(m->lower) && isfinite(m->upper)) return true;
   unscaled(m, n, theta);
   atvi_idx kept = 0;
   for (atvi_idx i = 0; i < n; i++)
     if (isfinite(theta[i])) sorted[kept++] = theta[i];
-  if (kept < n / 2) return;
+  if (kept < n / 2) return false;
   atvi_math_sort(kept, sorted, NULL, sorted + n);
   double low = sorted[(atvi_idx)(0.1587 * (double)kept)], high = sorted[(atvi_idx)(0.8413 * (double)kept)];
   double loc = sorted[kept / 2], scale = 0.5 * (high - low);
-  if (!(scale > 0) || !isfinite(scale)) return;
+  if (!(scale > 0) || !isfinite(scale) || (m->kind == ATVI_MAP_LOG && scale > VAGUE)) return false;
   bool uniform = m->kind == ATVI_MAP_PROBIT && fabs(loc) < UNIFORM_NEAR && fabs(scale - 1) < UNIFORM_NEAR;
-  if (uniform) return;
+  if (uniform) return true;
   m->loc = loc;
   m->scale = scale;
+  return true;
 }
 
-/* Locations and scales of the maps, from prior draws theta[d][PRIOR_DRAWS]. work: [d + 3][PRIOR_DRAWS]. */
+/* Locations and scales of the maps, from prior draws theta[d][PRIOR_DRAWS]; of the levels above one whose prior is vague they would be absurd,
+ * and anchors have about the right ones. work: [d + 3][PRIOR_DRAWS]. */
 static void place_all(atvi_space *s, const double *theta, double *work) {
+  bool known = true;
   to_z(s, PRIOR_DRAWS, theta, work);
-  for (atvi_idx i = 0; i < s->d; i++)
-    place(&s->map[i], PRIOR_DRAWS, work + i * PRIOR_DRAWS, work + s->d * PRIOR_DRAWS);
+  for (int level = 0; level < s->n_level && known; level++)
+    for (atvi_idx i = 0; i < s->d; i++)
+      if (s->link[i].level == level)
+        known = place(&s->map[i], PRIOR_DRAWS, work + i * PRIOR_DRAWS, work + s->d * PRIOR_DRAWS) && known;
 }
 
 /* The first prior draws, not too far out, are where climbs begin. work as above. */

@@ -285,16 +285,16 @@ static bool wants_another_look(const fit *f) {
          v->log_missing > f->log_known + log(LOOK_AGAIN) && !atvi_infer_vi_over(v);
 }
 
-/* What was missing and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
+/* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
  * them. */
 static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
-  double before = v->log_missing, least;
+  double before = v->log_absent, least;
   f->log_known = atvi_infer_vi_all_evidence(v);
   least = f->log_known + log(LOOK_AGAIN);
   ATVI_TRY(atvi_infer_vi_seek(v));
-  if (f->sought++ > 0 && before > least && v->log_missing > fmax(before - log(2), least))
-    v->uncovered = exp(v->log_missing - f->log_known);
+  if (f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least))
+    v->uncovered = exp(v->log_absent - f->log_known);
   return ATVI_OK;
 }
 

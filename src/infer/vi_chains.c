@@ -15,8 +15,10 @@
 #include <string.h>
 
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
-#define FAR 8.0         /* prior standard deviations within which starts are moved, as in nuts.c */
-#define NUTS_ACCEPT 0.9 /* smaller steps than by default: none may diverge */
+#define FAR 8.0 /* prior standard deviations within which starts are moved, as in nuts.c */
+/* Smaller steps than by default, since none may diverge; and where one did, smaller ones yet. */
+static const double NUTS_ACCEPT[] = {0.9, 0.99};
+enum { NUTS_TRIES = sizeof NUTS_ACCEPT / sizeof *NUTS_ACCEPT };
 /* Training is in vain when fewer than this share of the draws can be evaluated, or when after this many steps their log weights still have
  * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
 #define VAIN_SHARE 0.1
@@ -34,6 +36,8 @@ typedef struct {
   atvi_exact_moves where;
   /* of nuts */
   const atvi_member *frame;
+  /* times that nuts was begun */
+  int tries;
   atvi_chains *nuts, *exact;
 } takeover;
 
@@ -107,7 +111,7 @@ static atvi_status begin_nuts(takeover *t) {
   if (!start) return ATVI_ENOMEM;
   from.opts.seed = v->opts.seed;
   from.opts.chains = NUTS_CHAINS;
-  from.opts.accept = NUTS_ACCEPT;
+  from.opts.accept = NUTS_ACCEPT[t->tries++];
   from.opts.max_seconds = v->opts.max_seconds;
   if (!isnan(v->opts.ess)) from.opts.ess = fmin(v->opts.ess, ATVI_CHAINS_ESS_MOST);
   if (atvi_infer_vi_hopeless(t->w))
@@ -128,11 +132,20 @@ static trial attempt(takeover *t, atvi_chains *c) {
   return a;
 }
 
-/* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
-static bool is_sound(const atvi_chains *c) {
+static atvi_made told(const atvi_chains *c) {
   atvi_made m;
   c->ops->made(c->self, &m);
-  return m.divergences == 0 && m.ebfmi > EBFMI_LEAST;
+  return m;
+}
+
+static double divergences(const atvi_chains *c) { return told(c).divergences; }
+
+/* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
+static bool is_sound(const atvi_chains *c) { return divergences(c) == 0 && told(c).ebfmi > EBFMI_LEAST; }
+
+/* Only divergences that stay with smaller steps are those of the posterior. */
+static bool wants_smaller_steps(const takeover *t) {
+  return divergences(t->nuts) > 0 && t->tries < NUTS_TRIES && !atvi_infer_vi_late(t->v);
 }
 
 /* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and lines that take five points each. */
@@ -140,17 +153,38 @@ static double first_runs(const atvi_chains *exact) {
   return (double)(exact->m * exact->plan.first_check) * (1 + ATVI_EXACT_LEAPS / 2 + 5);
 }
 
-static trial choose(takeover *t) {
+static atvi_status choose(takeover *t, trial *best) {
   atvi_vi *v = t->v;
   trial nuts = {.left = HUGE_VAL}, exact;
   if (t->nuts) {
     nuts = attempt(t, t->nuts);
-    if (nuts.over || atvi_infer_vi_late(v) || !t->exact) return nuts;
+    if (wants_smaller_steps(t)) {
+      ATVI_TRY(begin_nuts(t));
+      nuts = attempt(t, t->nuts);
+    }
+    *best = nuts;
+    if (nuts.over || atvi_infer_vi_late(v) || !t->exact) return ATVI_OK;
     if (!is_sound(nuts.c)) nuts.left = HUGE_VAL;
-    if (nuts.left < first_runs(t->exact)) return nuts;
+    if (nuts.left < first_runs(t->exact)) return ATVI_OK;
   }
   exact = attempt(t, t->exact);
-  return nuts.left < exact.left && !exact.over ? nuts : exact;
+  *best = nuts.left < exact.left && !exact.over ? nuts : exact;
+  return ATVI_OK;
+}
+
+/* To the end. Trajectories that diverge only now are a reason to begin again as well; chains that diverge no less, or end early, do not
+ * take the place of those before. */
+static atvi_status finish(takeover *t, trial *best) {
+  if (!best->over) best->end = atvi_infer_chains_loop(best->c);
+  if (best->c != t->nuts || !wants_smaller_steps(t)) return ATVI_OK;
+  ATVI_TRY(begin_nuts(t));
+  trial again = {.c = t->nuts};
+  again.end = atvi_infer_chains_loop(again.c);
+  if (again.end == best->end && divergences(again.c) < divergences(best->c))
+    *best = again;
+  else
+    t->nuts = best->c;
+  return ATVI_OK;
 }
 
 /* ---- delivery ---- */
@@ -269,11 +303,12 @@ static atvi_status run(takeover *t, atvi_draws **out) {
   ATVI_TRY(find_spread(t));
   if (v->wide || (v->opts.exact == ATVI_EXACT_AUTO && !several_modes(v))) ATVI_TRY(begin_nuts(t));
   if (!v->wide) ATVI_TRY(atvi_infer_exact_begin(v, t->w, &t->where, &t->exact));
-  trial best = choose(t);
+  trial best;
+  ATVI_TRY(choose(t, &best));
   if (v->opts.exact == ATVI_EXACT_AUTO)
     atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the %s takes over",
              best.c == t->nuts ? "No-U-Turn sampler" : "exact sampler");
-  if (!best.over) best.end = atvi_infer_chains_loop(best.c);
+  ATVI_TRY(finish(t, &best));
   return atvi_infer_chains_kept(best.c).n >= ATVI_CHAINS_LEAST ? deliver(t, best.c, best.end, out) : ATVI_OK;
 }
 

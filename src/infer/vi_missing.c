@@ -27,6 +27,7 @@ enum {
 };
 #define HARD 10.0 /* power of the ratio that keeps points away from where q is */
 #define WHOLE 0.1 /* of the steps are as long as the difference */
+#define FEW 100.0 /* draws in a place, of which weights make its share to a tenth */
 
 typedef struct {
   atvi_vi *v;
@@ -77,7 +78,7 @@ static void gather(herd *h, atvi_idx n) {
 
 /* ---- the first points ---- */
 
-/* n of them to h->to.x, where one that is not finite becomes the origin. */
+/* n of them to h->to.x. One that overflows counts as one that cannot be evaluated: h->w is 0, and x the origin. */
 static void draw_prior(const herd *h, atvi_idx first) {
   const atvi_space *s = h->v->space;
   double *x = h->to.x;
@@ -92,6 +93,7 @@ static void draw_prior(const herd *h, atvi_idx first) {
     for (atvi_idx i = 0; i < h->d && !s->from_prior; i++) x[i * h->n + j] = atvi_math_rng_normal(&r);
     for (atvi_idx i = 0; i < h->d; i++) good = good && isfinite(x[i * h->n + j]);
     for (atvi_idx i = 0; i < h->d && !good; i++) x[i * h->n + j] = 0;
+    h->w[j] = good;
   }
 }
 
@@ -104,7 +106,7 @@ static bool begin(herd *h) {
     draw_prior(h, h->first + tried);
     evaluate(h, n);
     for (atvi_idx j = 0; j < n; j++)
-      if (isfinite(c->log_pi[j]) && isfinite(c->log_base[j])) h->at[alive++] = j;
+      if (h->w[j] > 0 && isfinite(c->log_pi[j]) && isfinite(c->log_base[j])) h->at[alive++] = j;
     gather(h, alive);
     for (atvi_idx j = 0; j < alive; j++, got++)
       if (got < n) copy_point(h->d, c, j, h->c, got);
@@ -245,4 +247,18 @@ atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_ev
   }
   atvi_pool_free(pool);
   return status;
+}
+
+/* Where q is too low and draws are not few, weights say how much there is, far better than points do: they overlook nothing. */
+atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,
+                                 double *log_absent) {
+  atvi_idx n = points->n, few = 0;
+  double log_draws = log(atvi_infer_vi_draws(v, 1)) + log_missing - atvi_infer_vi_all_evidence(v);
+  double *have = atvi_pool_take(v->pool, 2 * (size_t)n + 1, sizeof *have);
+  *log_absent = -HUGE_VAL;
+  if (!have) return ATVI_ENOMEM;
+  atvi_infer_vi_log_mass(v, v->n_part, points, n, have + n, have);
+  for (atvi_idx j = 0; j < n; j++) few += !(log_draws + have[j] - points->log_pi[j] > log(FEW));
+  if (few > 0) *log_absent = log_missing + log((double)few / (double)n);
+  return ATVI_OK;
 }

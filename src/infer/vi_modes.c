@@ -319,10 +319,11 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
   v->looked = v->n_part;
-  v->log_missing = -HUGE_VAL;
-  if (!v->wide)
-    ATVI_TRY(
-        atvi_infer_vi_missing(v, &v->missing, &v->log_missing)); /* points do not move in many dimensions */
+  v->log_missing = v->log_absent = -HUGE_VAL;
+  if (!v->wide) { /* points do not move in many dimensions */
+    ATVI_TRY(atvi_infer_vi_missing(v, &v->missing, &v->log_missing));
+    ATVI_TRY(atvi_infer_vi_absent(v, &v->missing, v->log_missing, &v->log_absent));
+  }
   atvi_idx n_top = 0;
   double *top = NULL;
   if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */

@@ -49,9 +49,11 @@ typedef struct {
   atvi_modes modes;
   atvi_cloud missing;
   double log_missing;
+  /* The log of the integral over those of such places where there will be next to no draws. */
+  double log_absent;
   /* Components when it looked. */
   atvi_idx looked;
-  /* Share of the posterior that was missing, got components, and was missing at the next look as well; 0: none. */
+  /* Share of the posterior that was absent, got components, and was absent at the next look as well; 0: none. */
   double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
@@ -209,6 +211,10 @@ ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *
 /* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was
  * no time. The components must know their evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_evidence);
+/* Of the integral that atvi_infer_vi_missing gave with these points, the part over places where there will be next to no draws: weights do not mend that; log.
+ * Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,
+                                              double *log_absent);
 /* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. part[n]: scratch. */
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
                             double *out);

@@ -493,8 +493,9 @@ static double outside_share(const atvi_vi *v, const atvi_vi_weights *w) {
   return out / (double)w->c.n;
 }
 
+/* With weights, draws whose weight underflows are left out: they may be so far away that any weight at all would count in a variance. */
 static bool is_kept(const atvi_vi_weights *w, atvi_idx j, bool hold) {
-  return isfinite(w->c.log_pi[j]) && (hold || !isnan(w->c.log_member[j]));
+  return isfinite(w->c.log_pi[j]) && (hold ? w->w[j] > 0 : !isnan(w->c.log_member[j]));
 }
 
 /* Stretched draws come last. */
@@ -565,12 +566,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   for (atvi_idx k = 0; k < v->modes.n; k++)
     if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ABOVE)
       peak = fmax(peak, worth(&v->modes.mode[k]));
-  if (v->looked == v->n_part && v->log_missing > z + log(MISSING))
+  if (v->looked == v->n_part && v->log_absent > z + log(MISSING))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
                           "The log evidence is %.2f, but points annealed from the prior find %.0f %% as much "
                           "where the draws are not: part of the "
                           "posterior may be missed.",
-                          z, fmin(999, 100 * exp(v->log_missing - z)));
+                          z, fmin(999, 100 * exp(v->log_absent - z)));
   if (!(m->exact > 0) && v->uncovered > 0)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,

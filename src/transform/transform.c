@@ -32,10 +32,13 @@ static point none_at(const atvi_map *m, double constant, double xi) {
   return (point){m->loc + m->scale * xi, constant, m->scale, 0};
 }
 
+/* Where theta stays, ldj falls: a density that is constant there would otherwise have infinite mass. */
 static point log_at(const atvi_map *m, double constant, double xi) {
-  double x = m->loc + m->scale * xi, e = exp(fmin(x, EXP_MAX)), sign = has_lower(m) ? 1 : -1;
-  double theta = inside(m, has_lower(m) ? m->lower + e : m->upper - e);
-  return (point){theta, constant + x, x > EXP_MAX ? 0 : sign * m->scale * e, m->scale};
+  double x = m->loc + m->scale * xi, sign = has_lower(m) ? 1 : -1;
+  bool beyond = x > EXP_MAX;
+  double e = exp(beyond ? EXP_MAX : x), theta = inside(m, has_lower(m) ? m->lower + e : m->upper - e);
+  return (point){theta, constant + (beyond ? 2 * EXP_MAX - x : x), beyond ? 0 : sign * m->scale * e,
+                 beyond ? -m->scale : m->scale};
 }
 
 /* near = share of the interval between theta and the nearer end, which is the upper one if top. */

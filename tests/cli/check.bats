@@ -114,6 +114,15 @@ wrong() {
   [[ $output == *"c.8 "* ]] && [[ $output != *"c.1 ..."* ]]
 }
 
+@test "a plain on which the gradient is next to nothing is not called wrong" {
+  cat >spike.atvi <<'END'
+param x ~ uniform(-1, 1)
+logp log1p(1.975e6*exp(-0.5*((x - 0.3137)/4e-5)^2))
+END
+  run -0 "$ATVI" check spike.atvi
+  says "gradient    ok"
+}
+
 @test "a gradient that finite differences cannot be compared with is not called wrong" {
   # at rest the explicit solver takes steps that are unstable away from it
   { echo t,a; for i in {1..20}; do echo "$i,0.5"; done; } >d.csv

@@ -92,6 +92,26 @@ static void nothing_is_missing(void) {
   inside_free(w);
 }
 
+/* A component that is too low by some nats lacks a mode, but has many draws in it, and weights to mend that; one that is lower by far has
+ * none. */
+static void what_draws_reach_is_not_absent(void) {
+  for (int far = 0; far < 2; far++) {
+    toy t = {.lik = two};
+    toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
+    inside *w = with_mode(&t, 1, 1, 2);
+    atvi_vi_part *second = &w->v.part[w->v.n_part++];
+    double absent;
+    *second = w->v.part[0];
+    place(w, 0, &second->at);
+    second->log_evidence = log_mass(0) - (far ? 16 : 4);
+    CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &w->v.log_missing));
+    CHECK_ABS(w->v.log_missing, log_mass(0), 2);
+    CHECK_OK(atvi_infer_vi_absent(&w->v, &w->v.missing, w->v.log_missing, &absent));
+    CHECK(far ? absent == w->v.log_missing : absent == -HUGE_VAL);
+    inside_free(w);
+  }
+}
+
 static void threads_do_not_matter(void) {
   double log_missing[2], x[2][16];
   for (int k = 0; k < 2; k++) {
@@ -133,4 +153,5 @@ static void many_modes_are_found(void) {
 }
 
 TESTS({"mode", the_other_mode_is_measured}, {"nothing", nothing_is_missing},
-      {"threads", threads_do_not_matter}, {"many", many_modes_are_found})
+      {"absent", what_draws_reach_is_not_absent}, {"threads", threads_do_not_matter},
+      {"many", many_modes_are_found})

@@ -316,6 +316,23 @@ static void images_come_nearest_first(void) {
   CHECK(xi[0] == 0);
 }
 
+/* Where numbers end and theta stays, a density that is constant there must not gain mass for ever. */
+static void overflow_has_little_mass(void) {
+  double ldj, at_end, dtheta, dldj;
+  for (int upper = 0; upper < 2; upper++) {
+    atvi_map m = made(ATVI_MAP_LOG, upper ? -HUGE_VAL : 0, upper ? 0 : HUGE_VAL, 3.7, 2.5, 20);
+    double end = (700 - m.loc) / m.scale;
+    CHECK(fabs(theta_at(&m, end, &at_end)) > 1e300);
+    for (double beyond = 0.5; beyond < 1e4; beyond *= 3) {
+      CHECK(fabs(theta_at(&m, end + beyond, &ldj)) > 1e300);
+      CHECK_ABS(ldj, at_end - m.scale * beyond, 1e-9 * (700 + beyond));
+      derivatives(&m, end + beyond, &dtheta, &dldj);
+      CHECK_ABS(dtheta, 0, 0);
+      CHECK_ABS(dldj, -m.scale, 1e-12);
+    }
+  }
+}
+
 /* Distances to a bound at 0 keep their relative accuracy down to the smallest numbers; elsewhere they never become 0. */
 static void bounds_are_approached_not_reached(void) {
   double ldj;
@@ -397,5 +414,6 @@ TESTS({"two_ends", two_ends_keep_the_integral}, {"one_end", one_end_keeps_the_in
       {"logistic", share_is_the_logistic_one_but_near_the_middle}, {"surjection", surjection_derivatives},
       {"fold", fold_derivatives_come_from_inside}, {"derivatives", one_to_one_derivatives},
       {"adds", adds_to_what_is_there}, {"inverse", inverse_undoes}, {"images", images_come_nearest_first},
-      {"bounds", bounds_are_approached_not_reached}, {"refused", unsuited_bounds_are_refused},
-      {"checked", changed_maps_are_checked}, {"powers", powers_of_logit})
+      {"bounds", bounds_are_approached_not_reached}, {"overflow", overflow_has_little_mass},
+      {"refused", unsuited_bounds_are_refused}, {"checked", changed_maps_are_checked},
+      {"powers", powers_of_logit})
