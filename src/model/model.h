@@ -264,8 +264,15 @@ ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that neve
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
-ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m);    /* priors that depend on others */
-ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m); /* the target */
+ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m); /* priors that depend on others */
+/* How the model uses a parameter with a standard prior: as location + scale theta. */
+typedef struct {
+  bool found;
+  atvi_node location, scale;
+} atvi_use;
+/* [parameters], in the model's pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_model_uses(atvi_model *m, atvi_use **out);
+ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m);                 /* the target */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
