@@ -37,10 +37,12 @@ typedef struct {
   atvi_idx k;
   /* One evaluation: [d][CHUNK], [CHUNK], [common][CHUNK], [1 + blocks][CHUNK]. */
   double *x, *theta, *log_pi, *y0, *prior, *lik, *ldj, *log_q;
-  /* [k] ratios of one block; [2][most] */
-  double *e, *y;
-  /* Sum over blocks of the variances of the logarithms of means of pairs, and how many draws it is of. */
-  double spread, n_spread;
+  /* Of its draws of what is common: log weights, and sums over blocks of the variances of the logarithms of means of pairs. */
+  double log_w[CHUNK], spread[CHUNK];
+  /* [CHUNK][1 + blocks] the columns taken; NULL: none is. */
+  atvi_idx *picked;
+  /* [threads][2][most] */
+  double *y;
   atvi_pool *pool;
 } blocks;
 
@@ -56,8 +58,7 @@ static bool make(blocks *s) {
   s->lik = reals(s, rows * CHUNK);
   s->ldj = reals(s, rows * CHUNK);
   s->log_q = reals(s, rows * CHUNK);
-  s->e = reals(s, 2 * MOST_PAIRS);
-  s->y = reals(s, 2 * s->a.most);
+  s->y = reals(s, 2 * s->a.most * atvi_ctx_threads(s->v->ctx));
   return !atvi_pool_failed(s->pool);
 }
 
@@ -83,6 +84,10 @@ static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n
 
 /* A standard normal z becomes a point between halves of normal distributions; *log_q receives their log density. */
 static double halves(double z, double up, double down, double *log_q) {
+  if (up == down) {
+    *log_q -= log(up) + 0.5 * z * z;
+    return up * z;
+  }
   double below = down / (up + down), u = 0.5 * erfc(-z * ROOT_HALF), y;
   if (u < below)
     y = down * atvi_math_ndtri(0.5 * u / below);
@@ -94,11 +99,12 @@ static double halves(double z, double up, double down, double *log_q) {
 }
 
 /* One pair of each block: columns at and at + 1 of B. */
-static void draw_pair(blocks *s, atvi_rng *rng, atvi_idx B, atvi_idx at) {
+static void draw_pair(blocks *s, int worker, atvi_rng *rng, atvi_idx B, atvi_idx at) {
   const atvi_vi_piece *p0 = &s->a.piece[0];
+  double *room = s->y + 2 * s->a.most * worker;
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
     const atvi_vi_piece *p = &s->a.piece[b];
-    double q[2], *y[2] = {s->y, s->y + s->a.most};
+    double q[2], *y[2] = {room, room + s->a.most};
     q[0] = q[1] = -p->log_det - (double)p->n * HALF_LOG_2PI;
     for (atvi_idx i = 0; i < p->n; i++) {
       double *x = s->x + p->of[i] * B + at, mid = p->mean[i], z = atvi_math_rng_normal(rng);
@@ -116,20 +122,32 @@ static void draw_pair(blocks *s, atvi_rng *rng, atvi_idx B, atvi_idx at) {
 }
 
 /* n draws of what is common, from the first of a scrambling, with k of each block: columns j k .. j k + k - 1. */
-static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+typedef struct {
+  blocks *s;
+  uint32_t scramble;
+  atvi_idx first, n;
+} draws;
+
+static void draw_item(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  blocks *s = d->s;
   const atvi_vi_piece *p = &s->a.piece[0];
+  atvi_idx B = d->n * s->k;
+  atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, d->scramble, (uint32_t)(d->first + j));
+  for (atvi_idx i = 0; i < p->n; i++) {
+    double x = p->mean[i];
+    for (atvi_idx k = 0; k <= i; k++) x += p->chol[i * p->n + k] * s->y0[k * d->n + j];
+    for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + j * s->k + c] = x;
+  }
+  for (atvi_idx c = 0; c < s->k; c += 2) draw_pair(s, worker, &rng, B, j * s->k + c);
+}
+
+static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   atvi_idx B = n * s->k;
   draw_common(s, scramble, first, n);
-  for (atvi_idx j = n - 1; j >= 0; j--) {
-    atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, (uint32_t)(first + j));
-    for (atvi_idx i = 0; i < p->n; i++) {
-      double x = p->mean[i];
-      for (atvi_idx k = 0; k <= i; k++) x += p->chol[i * p->n + k] * s->y0[k * n + j];
-      for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + j * s->k + c] = x;
-    }
+  for (atvi_idx j = n - 1; j >= 0; j--)
     for (atvi_idx c = s->k - 1; c >= 0; c--) s->log_q[j * s->k + c] = s->log_q[j];
-    for (atvi_idx c = 0; c < s->k; c += 2) draw_pair(s, &rng, B, j * s->k + c);
-  }
+  atvi_parallel(s->v->ctx, n, draw_item, &(draws){s, scramble, first, n});
   atvi_infer_space_eval(s->v->space, &(atvi_space_batch){.B = B,
                                                          .x = s->x,
                                                          .beta = 1,
@@ -143,22 +161,22 @@ static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
 static double density(const blocks *s, atvi_idx at) { return s->prior[at] + s->lik[at] + s->ldj[at]; }
 
 /* Ratios of a block for draw j, in e[k]; returns the log of their mean. */
-static double ratios(blocks *s, atvi_idx B, atvi_idx b, atvi_idx j) {
+static double ratios(const blocks *s, atvi_idx B, atvi_idx b, atvi_idx j, double *e) {
   double sum = -HUGE_VAL;
   for (atvi_idx c = 0; c < s->k; c++) {
     atvi_idx at = b * B + j * s->k + c;
     double r = density(s, at) - s->log_q[at];
-    s->e[c] = isfinite(r) ? r : -HUGE_VAL;
-    sum = atvi_math_log_add(sum, s->e[c]);
+    e[c] = isfinite(r) ? r : -HUGE_VAL;
+    sum = atvi_math_log_add(sum, e[c]);
   }
   return sum - log((double)s->k);
 }
 
 /* Variance of the logarithms of the means of pairs. */
-static double pair_variance(const blocks *s) {
+static double pair_variance(const blocks *s, const double *e) {
   double mean = 0, square = 0, n = 0.5 * (double)s->k;
   for (atvi_idx c = 0; c < s->k; c += 2) {
-    double r = atvi_math_log_add(s->e[c], s->e[c + 1]);
+    double r = atvi_math_log_add(e[c], e[c + 1]);
     if (!isfinite(r)) return 0;
     mean += r / n;
     square += r * r / n;
@@ -166,21 +184,31 @@ static double pair_variance(const blocks *s) {
   return fmax(square - mean * mean, 0) * n / (n - 1);
 }
 
-/* log w of draw j; picked[blocks], unless NULL: the columns taken. */
-static double weight(blocks *s, atvi_idx B, atvi_idx j, atvi_rng *rng, atvi_idx *picked) {
-  double w = density(s, j * s->k) - s->log_q[j * s->k];
+static void weigh_item(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  blocks *s = d->s;
+  atvi_idx B = d->n * s->k, *picked = s->picked ? s->picked + j * (1 + s->a.b->n) : NULL;
+  atvi_rng rng =
+      atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_RESAMPLE, d->scramble, (uint32_t)(d->first + j));
+  double e[2 * MOST_PAIRS], w = density(s, j * s->k) - s->log_q[j * s->k];
+  (void)worker;
+  s->spread[j] = 0;
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
-    double z = ratios(s, B, b, j);
+    double z = ratios(s, B, b, j, e);
     w += z;
-    s->spread += pair_variance(s);
+    s->spread[j] += pair_variance(s, e);
     if (!picked) continue;
-    double u = atvi_math_rng_uniform(rng) * (double)s->k;
+    double u = atvi_math_rng_uniform(&rng) * (double)s->k;
     atvi_idx c = 0;
-    while (c < s->k - 1 && (u -= exp(s->e[c] - z)) > 0) c++;
+    while (c < s->k - 1 && (u -= exp(e[c] - z)) > 0) c++;
     picked[b] = j * s->k + c;
   }
-  s->n_spread++;
-  return isfinite(w) ? w : -HUGE_VAL;
+  s->log_w[j] = isfinite(w) ? w : -HUGE_VAL;
+}
+
+/* Their log weights, and which of the k are taken. */
+static void weigh(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  atvi_parallel(s->v->ctx, n, weigh_item, &(draws){s, scramble, first, n});
 }
 
 /* ---- rounds ---- */
@@ -241,9 +269,9 @@ static void restore(blocks *s, const double *kept) {
   atvi_infer_vi_piece_log_det(p);
 }
 
-/* At least two pairs, without which S would not be known. */
-static atvi_idx best_k(const blocks *s) {
-  double pairs = ceil(2 * s->spread / s->n_spread);
+/* At least two pairs, without which S, their spread, would not be known. */
+static atvi_idx best_k(double spread) {
+  double pairs = ceil(2 * spread);
   return 2 * (atvi_idx)fmin(fmax(pairs, 2), MOST_PAIRS);
 }
 
@@ -259,13 +287,15 @@ static atvi_status adapt(blocks *s, double *share) {
   *share = 0;
   for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
-    s->spread = s->n_spread = 0;
+    double spread = 0;
     per = CHUNK / s->k;
     for (atvi_idx first = 0; first < n; first += per) {
       atvi_idx m = n - first < per ? n - first : per, B = m * s->k;
       draw(s, scramble, first, m);
+      weigh(s, scramble, first, m);
       for (atvi_idx j = 0; j < m; j++) {
-        log_w[first + j] = weight(s, B, j, NULL, NULL);
+        log_w[first + j] = s->log_w[j];
+        spread += s->spread[j] / (double)n;
         for (atvi_idx i = 0; i < p->n; i++) x0[i * n + first + j] = s->x[p->of[i] * B + j * s->k];
       }
     }
@@ -273,7 +303,7 @@ static atvi_status adapt(blocks *s, double *share) {
     *share = size / (double)n;
     if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
-    atvi_idx k = best_k(s);
+    atvi_idx k = best_k(spread);
     if (power == 1 && size < BETTER * before && k <= s->k) {
       if (size < before) restore(s, kept);
       break;
@@ -288,36 +318,44 @@ static atvi_status adapt(blocks *s, double *share) {
 
 /* ---- the end ---- */
 
-/* Draw j of B as one of w. */
-static void keep(blocks *s, atvi_idx B, atvi_idx j, const atvi_idx *picked, double log_w,
-                 atvi_vi_weights *w) {
+/* The n draws of an evaluation as some of w. */
+static void keep(const blocks *s, atvi_idx n, uint32_t scramble, atvi_vi_weights *w) {
   atvi_cloud *c = &w->c;
-  atvi_idx at = c->n++;
-  c->log_prior[at] = s->prior[j * s->k];
-  c->log_lik[at] = s->lik[j * s->k];
-  c->log_pi[at] = density(s, j * s->k);
-  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
-    c->log_prior[at] += s->prior[b * B + picked[b]];
-    c->log_lik[at] += s->lik[b * B + picked[b]];
-    c->log_pi[at] += density(s, b * B + picked[b]);
+  const atvi_idx B = n * s->k, row = 1 + s->a.b->n, at = c->n;
+  for (atvi_idx j = 0; j < n; j++) {
+    const atvi_idx *picked = s->picked + j * row, to = at + j;
+    c->log_prior[to] = s->prior[j * s->k];
+    c->log_lik[to] = s->lik[j * s->k];
+    c->log_pi[to] = density(s, j * s->k);
+    for (atvi_idx b = 1; b < row; b++) {
+      c->log_prior[to] += s->prior[b * B + picked[b]];
+      c->log_lik[to] += s->lik[b * B + picked[b]];
+      c->log_pi[to] += density(s, b * B + picked[b]);
+    }
+    if (!isfinite(c->log_pi[to])) c->log_pi[to] = -HUGE_VAL;
+    c->log_base[to] = c->log_pi[to] - c->log_lik[to];
+    c->log_q[to] = c->log_pi[to] - s->log_w[j]; /* so that their ratio is the weight */
+    c->log_member[to] = c->log_q[to];
+    w->from[to] = scramble;
   }
   for (atvi_idx i = 0; i < s->v->d; i++) {
-    atvi_idx b = s->a.b->of[i], col = b > 0 ? picked[b] : j * s->k;
-    c->x[i * c->cap + at] = s->x[i * B + col];
-    c->theta[i * c->cap + at] = s->theta[i * B + col];
+    const atvi_idx b = s->a.b->of[i];
+    for (atvi_idx j = 0; j < n; j++) {
+      atvi_idx col = i * B + (b > 0 ? s->picked[j * row + b] : j * s->k);
+      c->x[i * c->cap + at + j] = s->x[col];
+      c->theta[i * c->cap + at + j] = s->theta[col];
+    }
   }
-  if (!isfinite(c->log_pi[at])) c->log_pi[at] = -HUGE_VAL;
-  c->log_base[at] = c->log_pi[at] - c->log_lik[at];
-  c->log_q[at] = c->log_pi[at] - log_w; /* so that their ratio is the weight */
-  c->log_member[at] = c->log_q[at];
+  c->n += n;
 }
 
 static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   atvi_vi *v = s->v;
   double want = isnan(v->opts.ess) ? ATVI_VI_ESS_WIDE : v->opts.ess;
   atvi_idx per = (atvi_idx)ceil(fmin(1.1 * want / share, atvi_infer_vi_most_draws(v)) / ATVI_VI_BLOCKS);
-  atvi_idx *picked = atvi_pool_take(s->pool, (size_t)(1 + s->a.b->n), sizeof *picked), chunk = CHUNK / s->k;
-  if (!picked) return ATVI_ENOMEM;
+  atvi_idx chunk = CHUNK / s->k;
+  s->picked = atvi_pool_take(s->pool, (size_t)(chunk * (1 + s->a.b->n)), sizeof *s->picked);
+  if (!s->picked) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_vi_weights_room(v, w, ATVI_VI_BLOCKS * per));
   v->part[0].drawn = v->final_scramble + 1;
   v->final_scramble += ATVI_VI_BLOCKS;
@@ -328,14 +366,10 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
       break;
     }
     for (atvi_idx first = 0; first < per; first += chunk) {
-      atvi_idx n = per - first < chunk ? per - first : chunk, B = n * s->k;
+      atvi_idx n = per - first < chunk ? per - first : chunk;
       draw(s, scramble, first, n);
-      for (atvi_idx j = 0; j < n; j++) {
-        atvi_rng rng = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_RESAMPLE, scramble, (uint32_t)(first + j));
-        w->from[w->c.n] = scramble;
-        double log_w = weight(s, B, j, &rng, picked);
-        keep(s, B, j, picked, log_w, w);
-      }
+      weigh(s, scramble, first, n);
+      keep(s, n, scramble, w);
       atvi_infer_vi_tell(v, "drawing", 0.5 + 0.4 * (double)w->c.n / (double)(ATVI_VI_BLOCKS * per),
                          "%td of %td draws, %td of each unit", w->c.n, ATVI_VI_BLOCKS * per, s->k);
     }
