@@ -25,6 +25,7 @@
 enum { STARTS = 8, CHUNK = 1024, ROUND = 256, ROUNDS = 12, MOST_PAIRS = 32 };
 #define LEAST 0.3  /* of the draws is the effective size that a round must leave them */
 #define BETTER 1.1 /* times the effective size: what a round is worth */
+#define PLAIN 0.1  /* S of blocks that are as good as normal: one pair serves */
 #define HALF_LOG_2PI 0.91893853320467274178
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
@@ -181,7 +182,7 @@ static double pair_variance(const blocks *s, const double *e) {
     mean += r / n;
     square += r * r / n;
   }
-  return fmax(square - mean * mean, 0) * n / (n - 1);
+  return n > 1 ? fmax(square - mean * mean, 0) * n / (n - 1) : 0;
 }
 
 static void weigh_item(void *arg, atvi_idx j, int worker) {
@@ -281,13 +282,13 @@ static atvi_status adapt(blocks *s, double *share) {
   const atvi_vi_piece *p = &s->a.piece[0];
   atvi_idx n = ROUND > 64 * p->n ? ROUND : 64 * p->n, per;
   double *log_w = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n), *cov = reals(s, p->n * p->n);
-  double *kept = reals(s, p->n * (p->n + 1)), before = 0;
+  double *kept = reals(s, p->n * (p->n + 1)), before = 0, spread = 0;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   s->k = 4;
   *share = 0;
   for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
-    double spread = 0;
+    spread = 0;
     per = CHUNK / s->k;
     for (atvi_idx first = 0; first < n; first += per) {
       atvi_idx m = n - first < per ? n - first : per, B = m * s->k;
@@ -313,6 +314,7 @@ static atvi_status adapt(blocks *s, double *share) {
     follow(s, n, x0, e, cov);
     s->k = k;
   }
+  if (spread < PLAIN) s->k = 2;
   return ATVI_OK;
 }
 
