@@ -26,6 +26,9 @@ enum { STARTS = 8, CHUNK = 1024, ROUND = 256, ROUNDS = 12, MOST_PAIRS = 32 };
 #define LEAST 0.3  /* of the draws is the effective size that a round must leave them */
 #define BETTER 1.1 /* times the effective size: what a round is worth */
 #define PLAIN 0.1  /* S of blocks that are as good as normal: one pair serves */
+#define FINITE 0.5 /* k-hat below which weights have a variance: what climbs cannot better */
+#define VAGUE 4.0  /* variance of log w from the blocks with which a draw knows too little of them */
+#define LOOSE 0.01 /* share of the posterior that may be where blocks know too little */
 #define HALF_LOG_2PI 0.91893853320467274178
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
@@ -40,10 +43,15 @@ typedef struct {
   double *x, *theta, *log_pi, *y0, *prior, *lik, *ldj, *log_q;
   /* Of its draws of what is common: log weights, and sums over blocks of the variances of the logarithms of means of pairs. */
   double log_w[CHUNK], spread[CHUNK];
+  /* The same spreads of all draws that are kept. */
+  double *all_spread;
   /* [CHUNK][1 + blocks] the columns taken; NULL: none is. */
   atvi_idx *picked;
   /* [threads][2][most] */
   double *y;
+  /* Blocks climb at each draw of what is common: from `at` to mid, [d][CLIMBS], with factors [CLIMBS][1 + blocks][most][most]. */
+  bool climbs;
+  double *at, *mid, *chol;
   atvi_pool *pool;
 } blocks;
 
@@ -99,26 +107,34 @@ static double halves(double z, double up, double down, double *log_q) {
   return y;
 }
 
-/* One pair of each block: columns at and at + 1 of B. */
-static void draw_pair(blocks *s, int worker, atvi_rng *rng, atvi_idx B, atvi_idx at) {
+/* The middle of a coordinate of a block, as far as it follows the draw of what is common in column `at` of x[d][B]. */
+static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_idx B, const double *x,
+                     atvi_idx at) {
   const atvi_vi_piece *p0 = &s->a.piece[0];
-  double *room = s->y + 2 * s->a.most * worker;
-  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
-    const atvi_vi_piece *p = &s->a.piece[b];
-    double q[2], *y[2] = {room, room + s->a.most};
-    q[0] = q[1] = -p->log_det - (double)p->n * HALF_LOG_2PI;
+  double mid = p->mean[i];
+  for (atvi_idx k = 0; k < p0->n; k++)
+    mid += p->slope[i * p0->n + k] * (x[p0->of[k] * B + at] - s->a.from[k]);
+  return mid;
+}
+
+/* The k draws of a block with these middles (x already has them) and this factor: columns at .. at + k - 1 of B. */
+static void draw_block(const blocks *s, int worker, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
+                       atvi_idx at) {
+  const atvi_vi_piece *p = &s->a.piece[b];
+  double log_det = 0, *y[2] = {s->y + 2 * s->a.most * worker, s->y + 2 * s->a.most * worker + s->a.most};
+  for (atvi_idx i = 0; i < p->n; i++) log_det += log(chol[i * p->n + i]);
+  for (atvi_idx c = at; c < at + s->k; c += 2) {
+    double q[2];
+    q[0] = q[1] = -log_det - (double)p->n * HALF_LOG_2PI;
     for (atvi_idx i = 0; i < p->n; i++) {
-      double *x = s->x + p->of[i] * B + at, mid = p->mean[i], z = atvi_math_rng_normal(rng);
-      for (atvi_idx k = 0; k < p0->n; k++)
-        mid += p->slope[i * p0->n + k] * (s->x[p0->of[k] * B + at] - s->a.from[k]);
+      double *x = s->x + p->of[i] * B + c, z = atvi_math_rng_normal(rng);
       for (int h = 0; h < 2; h++) {
         y[h][i] = halves(h ? -z : z, p->up[i], p->down[i], &q[h]);
-        x[h] = mid;
-        for (atvi_idx k = 0; k <= i; k++) x[h] += p->chol[i * p->n + k] * y[h][k];
+        for (atvi_idx k = 0; k <= i; k++) x[h] += chol[i * p->n + k] * y[h][k];
       }
     }
-    s->log_q[b * B + at] = q[0];
-    s->log_q[b * B + at + 1] = q[1];
+    s->log_q[b * B + c] = q[0];
+    s->log_q[b * B + c + 1] = q[1];
   }
 }
 
@@ -127,28 +143,74 @@ typedef struct {
   blocks *s;
   uint32_t scramble;
   atvi_idx first, n;
+  /* The first of those whose blocks climb together. */
+  atvi_idx from;
 } draws;
 
+/* What is common, in all columns of a draw, and where its blocks are expected. */
+static void place_item(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  const blocks *s = d->s;
+  const atvi_vi_piece *p0 = &s->a.piece[0];
+  atvi_idx B = d->n * s->k, at = j * s->k;
+  (void)worker;
+  for (atvi_idx i = 0; i < p0->n; i++) {
+    double x = p0->mean[i];
+    for (atvi_idx k = 0; k <= i; k++) x += p0->chol[i * p0->n + k] * s->y0[k * d->n + j];
+    for (atvi_idx c = 0; c < s->k; c++) s->x[p0->of[i] * B + at + c] = x;
+  }
+  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
+    const atvi_vi_piece *p = &s->a.piece[b];
+    for (atvi_idx i = 0; i < p->n; i++) {
+      double mid = middle(s, p, i, B, s->x, at);
+      for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + at + c] = mid;
+    }
+  }
+}
+
+/* Draws of the blocks of one draw of what is common. */
 static void draw_item(void *arg, atvi_idx j, int worker) {
   const draws *d = arg;
-  blocks *s = d->s;
-  const atvi_vi_piece *p = &s->a.piece[0];
-  atvi_idx B = d->n * s->k;
+  const blocks *s = d->s;
+  const atvi_idx most = s->a.most, rows = 1 + s->a.b->n;
   atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, d->scramble, (uint32_t)(d->first + j));
-  for (atvi_idx i = 0; i < p->n; i++) {
-    double x = p->mean[i];
-    for (atvi_idx k = 0; k <= i; k++) x += p->chol[i * p->n + k] * s->y0[k * d->n + j];
-    for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + j * s->k + c] = x;
+  for (atvi_idx b = 1; b < rows; b++) {
+    const double *own = s->climbs ? s->chol + ((j - d->from) * rows + b) * most * most : NULL;
+    draw_block(s, worker, &rng, b, own ? own : s->a.piece[b].chol, d->n * s->k, j * s->k);
   }
-  for (atvi_idx c = 0; c < s->k; c += 2) draw_pair(s, worker, &rng, B, j * s->k + c);
+}
+
+static void draw_some(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  draw_item(arg, d->from + j, worker);
+}
+
+/* As draw_item for all, with climbs: as many at a time as there is room for. */
+static void draw_with_climbs(blocks *s, draws *d) {
+  const atvi_idx B = d->n * s->k;
+  for (d->from = 0; d->from < d->n; d->from += ATVI_VI_ARROW_CLIMBS) {
+    atvi_idx m = d->n - d->from < ATVI_VI_ARROW_CLIMBS ? d->n - d->from : ATVI_VI_ARROW_CLIMBS;
+    for (atvi_idx i = 0; i < s->v->d; i++)
+      for (atvi_idx j = 0; j < m; j++) s->at[i * m + j] = s->x[i * B + (d->from + j) * s->k];
+    atvi_infer_vi_arrow_climb(&s->a, m, s->at, s->mid, s->chol);
+    for (atvi_idx i = 0; i < s->v->d; i++)
+      for (atvi_idx j = 0; j < m && s->a.b->of[i] > 0; j++)
+        for (atvi_idx c = 0; c < s->k; c++) s->x[i * B + (d->from + j) * s->k + c] = s->mid[i * m + j];
+    atvi_parallel(s->v->ctx, m, draw_some, d);
+  }
 }
 
 static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   atvi_idx B = n * s->k;
+  draws d = {.s = s, .scramble = scramble, .first = first, .n = n};
   draw_common(s, scramble, first, n);
   for (atvi_idx j = n - 1; j >= 0; j--)
     for (atvi_idx c = s->k - 1; c >= 0; c--) s->log_q[j * s->k + c] = s->log_q[j];
-  atvi_parallel(s->v->ctx, n, draw_item, &(draws){s, scramble, first, n});
+  atvi_parallel(s->v->ctx, n, place_item, &d);
+  if (s->climbs)
+    draw_with_climbs(s, &d);
+  else
+    atvi_parallel(s->v->ctx, n, draw_item, &d);
   atvi_infer_space_eval(s->v->space, &(atvi_space_batch){.B = B,
                                                          .x = s->x,
                                                          .beta = 1,
@@ -209,7 +271,7 @@ static void weigh_item(void *arg, atvi_idx j, int worker) {
 
 /* Their log weights, and which of the k are taken. */
 static void weigh(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
-  atvi_parallel(s->v->ctx, n, weigh_item, &(draws){s, scramble, first, n});
+  atvi_parallel(s->v->ctx, n, weigh_item, &(draws){.s = s, .scramble = scramble, .first = first, .n = n});
 }
 
 /* ---- rounds ---- */
@@ -285,6 +347,7 @@ static atvi_status adapt(blocks *s, double *share) {
   double *kept = reals(s, p->n * (p->n + 1)), before = 0, spread = 0;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   s->k = 4;
+  s->picked = NULL;
   *share = 0;
   for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
@@ -357,7 +420,8 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   atvi_idx per = (atvi_idx)ceil(fmin(1.1 * want / share, atvi_infer_vi_most_draws(v)) / ATVI_VI_BLOCKS);
   atvi_idx chunk = CHUNK / s->k;
   s->picked = atvi_pool_take(s->pool, (size_t)(chunk * (1 + s->a.b->n)), sizeof *s->picked);
-  if (!s->picked) return ATVI_ENOMEM;
+  s->all_spread = reals(s, ATVI_VI_BLOCKS * per);
+  if (!s->picked || !s->all_spread) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_vi_weights_room(v, w, ATVI_VI_BLOCKS * per));
   v->part[0].drawn = v->final_scramble + 1;
   v->final_scramble += ATVI_VI_BLOCKS;
@@ -371,6 +435,7 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
       atvi_idx n = per - first < chunk ? per - first : chunk;
       draw(s, scramble, first, n);
       weigh(s, scramble, first, n);
+      memcpy(s->all_spread + w->c.n, s->spread, (size_t)n * sizeof *s->spread);
       keep(s, n, scramble, w);
       atvi_infer_vi_tell(v, "drawing", 0.5 + 0.4 * (double)w->c.n / (double)(ATVI_VI_BLOCKS * per),
                          "%td of %td draws, %td of each unit", w->c.n, ATVI_VI_BLOCKS * per, s->k);
@@ -379,6 +444,29 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   w->all = true;
   atvi_infer_vi_weigh_given(v, w);
   return ATVI_OK;
+}
+
+/* Whether draws of which blocks know too little may have more weight than they show. If log w has a variance of V from its blocks,
+ * its mean is V / 2 above where most of its values are: seldom, such a draw would have a large weight. */
+static bool is_loose(const blocks *s, const atvi_vi_weights *w) {
+  double all = 0, loose = 0, top = -HUGE_VAL, pairs = 0.5 * (double)s->k;
+  for (int pass = 0; pass < 2; pass++)
+    for (atvi_idx j = 0; j < w->c.n; j++) {
+      double var = s->all_spread[j] / pairs, log_w = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
+      if (!isfinite(log_w)) continue;
+      if (pass == 0) top = fmax(top, log_w);
+      if (pass == 1) all += exp(log_w - top), loose += var > VAGUE ? exp(log_w - top) : 0;
+    }
+  return loose > LOOSE * all;
+}
+
+static bool begin_climbs(blocks *s) {
+  const atvi_idx n = ATVI_VI_ARROW_CLIMBS, most = s->a.most;
+  s->climbs = true;
+  s->at = reals(s, s->v->d * n);
+  s->mid = reals(s, s->v->d * n);
+  s->chol = reals(s, n * (1 + s->a.b->n) * most * most);
+  return !atvi_pool_failed(s->pool);
 }
 
 static atvi_status run(blocks *s, atvi_vi_weights *w) {
@@ -394,8 +482,15 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
   ATVI_TRY(atvi_infer_vi_arrow_find(&s->a, STARTS, start, &found));
   if (!found) return ATVI_OK;
   if (!make(s)) return ATVI_ENOMEM;
-  ATVI_TRY(adapt(s, &share));
-  return share > 0 ? draw_all(s, share, w) : ATVI_OK;
+  for (int with = 0; with < 2; with++) {
+    atvi_infer_vi_weights_free(w);
+    if (with && !begin_climbs(s)) return ATVI_ENOMEM;
+    ATVI_TRY(adapt(s, &share));
+    if (share > 0) ATVI_TRY(draw_all(s, share, w));
+    if (v->cut || (share > 0 && w->psis.khat < FINITE && !is_loose(s, w))) break;
+    if (with && share > 0 && is_loose(s, w)) atvi_infer_vi_weights_free(w);
+  }
+  return ATVI_OK;
 }
 
 atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w) {

@@ -399,7 +399,8 @@ void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *
   pthread_mutex_lock(&m->lock);
   /* Only the caller's thread may use the context: it makes room in time for the others, whose entries are lost if it does not. */
   bool wanted = !m->failed && m->n_known + m->log.n < EVALUATIONS_MOST;
-  size_t room = 2 * (m->log.n + size);
+  size_t room = 2 * (m->log.n + size), most = EVALUATIONS_MOST + 2 * size;
+  if (room > most) room = m->log.n + size > most ? m->log.n + size : most;
   if (wanted && caller && room > m->log.cap) (void)reserve(m, &m->log, room);
   if (wanted && m->log.n + size <= m->log.cap) append_entry(&m->log, e, bytes);
   if (caller && due(m)) write_now(m);
