@@ -23,12 +23,12 @@
 #include <string.h>
 
 enum { STARTS = 8, CHUNK = 1024, ROUND = 256, ROUNDS = 12, MOST_PAIRS = 32 };
-#define LEAST 0.3  /* of the draws is the effective size that a round must leave them */
-#define BETTER 1.1 /* times the effective size: what a round is worth */
-#define PLAIN 0.1  /* S of blocks that are as good as normal: one pair serves */
-#define FINITE 0.5 /* k-hat below which weights have a variance: what climbs cannot better */
-#define VAGUE 4.0  /* variance of log w from the blocks with which a draw knows too little of them */
-#define LOOSE 0.01 /* share of the posterior that may be where blocks know too little */
+#define LEAST 0.3     /* of the draws is the effective size that a round must leave them */
+#define BETTER 1.1    /* times the effective size: what a round is worth */
+#define PLAIN 0.1     /* S of blocks that are as good as normal: one pair serves */
+#define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
+#define VAGUE 4.0     /* variance of log w from the blocks with which a draw knows too little of them */
+#define LACKING 0.005 /* share of the posterior that such draws may lack */
 #define HALF_LOG_2PI 0.91893853320467274178
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
@@ -73,21 +73,25 @@ static bool make(blocks *s) {
 
 /* ---- draws ---- */
 
-/* Base points of what is common, from Student's t distribution, and log q_0 in the first row of log_q. */
+/* log q_0 of column j of y0[common][n]. */
+static double log_common(const blocks *s, atvi_idx n, atvi_idx j) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  double d = (double)p->n, df = DF, half = 0.5 * (df + d), r2 = 0;
+  for (atvi_idx i = 0; i < p->n; i++) r2 += s->y0[i * n + j] * s->y0[i * n + j];
+  return lgamma(half) - lgamma(0.5 * df) - 0.5 * d * log(df * acos(-1.0)) - p->log_det -
+         half * log1p(r2 / df);
+}
+
+/* Base points of what is common, from Student's t distribution. */
 static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   const atvi_vi_piece *p = &s->a.piece[0];
-  double d = (double)p->n, df = DF, half = 0.5 * (df + d);
-  double constant = lgamma(half) - lgamma(0.5 * df) - 0.5 * d * log(df * acos(-1.0)) - p->log_det;
+  const double df = DF;
   atvi_math_sobol_normal((atvi_sobol){s->v->opts.seed, ATVI_STREAM_FINAL, scramble}, first, p->n, n, s->y0);
   for (atvi_idx j = 0; j < n; j++) {
     atvi_rng rng =
         atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, UINT32_MAX - (uint32_t)(first + j));
-    double r2 = 0, by = sqrt(0.5 * df / atvi_math_rng_gamma(&rng, 0.5 * df));
-    for (atvi_idx i = 0; i < p->n; i++) {
-      s->y0[i * n + j] *= by;
-      r2 += s->y0[i * n + j] * s->y0[i * n + j];
-    }
-    s->log_q[j] = constant - half * log1p(r2 / df);
+    double by = sqrt(0.5 * df / atvi_math_rng_gamma(&rng, 0.5 * df));
+    for (atvi_idx i = 0; i < p->n; i++) s->y0[i * n + j] *= by;
   }
 }
 
@@ -200,12 +204,14 @@ static void draw_with_climbs(blocks *s, draws *d) {
   }
 }
 
-static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+/* With the base points in y0. */
+static void draw_at(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   atvi_idx B = n * s->k;
   draws d = {.s = s, .scramble = scramble, .first = first, .n = n};
-  draw_common(s, scramble, first, n);
-  for (atvi_idx j = n - 1; j >= 0; j--)
-    for (atvi_idx c = s->k - 1; c >= 0; c--) s->log_q[j * s->k + c] = s->log_q[j];
+  for (atvi_idx j = 0; j < n; j++) {
+    double log_q = log_common(s, n, j);
+    for (atvi_idx c = 0; c < s->k; c++) s->log_q[j * s->k + c] = log_q;
+  }
   atvi_parallel(s->v->ctx, n, place_item, &d);
   if (s->climbs)
     draw_with_climbs(s, &d);
@@ -219,6 +225,11 @@ static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
                                                          .block_prior = s->prior,
                                                          .block_lik = s->lik,
                                                          .block_ldj = s->ldj});
+}
+
+static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  draw_common(s, scramble, first, n);
+  draw_at(s, scramble, first, n);
 }
 
 static double density(const blocks *s, atvi_idx at) { return s->prior[at] + s->lik[at] + s->ldj[at]; }
@@ -446,27 +457,56 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   return ATVI_OK;
 }
 
-/* Whether draws of which blocks know too little may have more weight than they show. If log w has a variance of V from its blocks,
- * its mean is V / 2 above where most of its values are: seldom, such a draw would have a large weight. */
-static bool is_loose(const blocks *s, const atvi_vi_weights *w) {
-  double all = 0, loose = 0, top = -HUGE_VAL, pairs = 0.5 * (double)s->k;
-  for (int pass = 0; pass < 2; pass++)
-    for (atvi_idx j = 0; j < w->c.n; j++) {
-      double var = s->all_spread[j] / pairs, log_w = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
-      if (!isfinite(log_w)) continue;
-      if (pass == 0) top = fmax(top, log_w);
-      if (pass == 1) all += exp(log_w - top), loose += var > VAGUE ? exp(log_w - top) : 0;
-    }
-  return loose > LOOSE * all;
-}
-
-static bool begin_climbs(blocks *s) {
+/* Room for them. */
+static bool make_climbs(blocks *s) {
   const atvi_idx n = ATVI_VI_ARROW_CLIMBS, most = s->a.most;
-  s->climbs = true;
   s->at = reals(s, s->v->d * n);
   s->mid = reals(s, s->v->d * n);
   s->chol = reals(s, n * (1 + s->a.b->n) * most * most);
   return !atvi_pool_failed(s->pool);
+}
+
+/* Draws of which blocks know little, those that may have the most weight first: at most `most` of them, in which. If log w has a variance of V
+ * from its blocks, its mean is V / 2 above where most of its values are. */
+static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most, atvi_idx *which) {
+  double value[ATVI_VI_ARROW_CLIMBS], pairs = 0.5 * (double)s->k;
+  atvi_idx n = 0;
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    double var = s->all_spread[j] / pairs, v = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
+    if (!(var > VAGUE) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
+    atvi_idx k = n < most ? n++ : n - 1;
+    for (; k > 0 && value[k - 1] < v; k--) value[k] = value[k - 1], which[k] = which[k - 1];
+    value[k] = v;
+    which[k] = j;
+  }
+  return n;
+}
+
+/* Weighs these draws anew, with blocks that climb, and says what share of the posterior they turn out to lack. */
+static double lacking(blocks *s, const atvi_vi_weights *w) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  const atvi_cloud *c = &w->c;
+  atvi_idx which[ATVI_VI_ARROW_CLIMBS], n = vaguest(s, w, ATVI_VI_ARROW_CLIMBS, which), k = s->k;
+  double top = -HUGE_VAL, all = 0, more = 0;
+  if (n == 0) return 0;
+  for (atvi_idx j = 0; j < n; j++)
+    for (atvi_idx i = 0; i < p->n; i++) {
+      double y = c->x[p->of[i] * c->cap + which[j]] - p->mean[i];
+      for (atvi_idx l = 0; l < i; l++) y -= p->chol[i * p->n + l] * s->y0[l * n + j];
+      s->y0[i * n + j] = y / p->chol[i * p->n + i];
+    }
+  s->climbs = true;
+  s->k = 4;
+  s->picked = NULL;
+  draw_at(s, ++s->v->final_scramble, 0, n);
+  weigh(s, s->v->final_scramble, 0, n);
+  s->k = k;
+  for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, c->log_pi[j] - c->log_q[j]);
+  for (atvi_idx j = 0; j < n; j++) top = fmax(top, s->log_w[j]);
+  for (atvi_idx j = 0; j < c->n; j++) all += exp(c->log_pi[j] - c->log_q[j] - top);
+  for (atvi_idx j = 0; j < n; j++)
+    more += exp(s->log_w[j] - top) - exp(c->log_pi[which[j]] - c->log_q[which[j]] - top);
+  return more / (all + more);
 }
 
 static atvi_status run(blocks *s, atvi_vi_weights *w) {
@@ -482,13 +522,14 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
   ATVI_TRY(atvi_infer_vi_arrow_find(&s->a, STARTS, start, &found));
   if (!found) return ATVI_OK;
   if (!make(s)) return ATVI_ENOMEM;
+  if (!make_climbs(s)) return ATVI_ENOMEM;
   for (int with = 0; with < 2; with++) {
     atvi_infer_vi_weights_free(w);
-    if (with && !begin_climbs(s)) return ATVI_ENOMEM;
+    s->climbs = with > 0;
     ATVI_TRY(adapt(s, &share));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
-    if (v->cut || (share > 0 && w->psis.khat < FINITE && !is_loose(s, w))) break;
-    if (with && share > 0 && is_loose(s, w)) atvi_infer_vi_weights_free(w);
+    if (v->cut || with > 0) break;
+    if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < LACKING) break;
   }
   return ATVI_OK;
 }

@@ -129,7 +129,7 @@ atvi_memo_key atvi_io_memo_key(atvi_memo_key key, const void *bytes, size_t n) {
 /* False: out of memory; the buffer stays as it is. */
 static bool reserve(atvi_memo *m, buffer *b, size_t n) {
   if (n <= b->cap) return true;
-  size_t cap = n > 2 * b->cap ? n : 2 * b->cap;
+  size_t cap = n > 2 * b->cap || n > EVALUATIONS_MOST ? n : 2 * b->cap;
   char *more = atvi_block(m->ctx, cap);
   if (!more) return false;
   if (b->n > 0) memcpy(more, b->bytes, b->n);
