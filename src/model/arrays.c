@@ -115,29 +115,49 @@ static void add_summand(search *s, int of, double by, atvi_node x) {
   s->sum[s->n_sum++] = (summand){of, by, x, end_term(s)};
 }
 
+/* x as a number times something: that is left in *x. 1: it is nothing of the kind. */
+static double factor(const search *s, atvi_node *x) {
+  atvi_node_info i = atvi_graph_get(s->g, *x);
+  double c = 1;
+  if (i.op == ATVI_OP_NEG) c = -1, *x = i.arg[0];
+  for (int k = 0; k < 2 && i.op == ATVI_OP_MUL; k++)
+    if (atvi_graph_is_const(s->g, i.arg[k], &c)) *x = i.arg[1 - k];
+  if (i.op == ATVI_OP_DIV && atvi_graph_is_const(s->g, i.arg[1], &c)) c = 1 / c, *x = i.arg[0];
+  return c;
+}
+
+typedef struct {
+  summand *item;
+  atvi_idx n, cap;
+} open_sums;
+
+static void put_off(search *s, open_sums *open, double by, atvi_node x) {
+  if (!ATVI_PUSH(s->pool, open->item, open->n, open->cap))
+    s->failed = true;
+  else
+    open->item[open->n++] = (summand){.by = by, .node = x};
+}
+
 /* What x adds up. A sum that is part of several others may be met more often than there are nodes: then it is no sum of small things. */
 static void add_summands(search *s, int of, atvi_node x) {
-  const atvi_idx most = 4 * atvi_graph_size(s->g);
-  summand *open = NULL;
-  atvi_idx n = 0, cap = 0, met = 0;
-  summand at = {.by = 1, .node = x};
-  do {
+  open_sums open = {0};
+  atvi_idx left = 8 * atvi_graph_size(s->g);
+  put_off(s, &open, 1, x);
+  while (open.n > 0 && !s->failed) {
+    summand at = open.item[--open.n];
+    const atvi_node was = at.node;
+    at.by *= factor(s, &at.node);
     atvi_node_info i = atvi_graph_get(s->g, at.node);
-    double c = 1;
-    bool add = i.op == ATVI_OP_ADD || i.op == ATVI_OP_SUB;
-    bool by = i.op == ATVI_OP_MUL && atvi_graph_is_const(s->g, i.arg[0], &c);
-    if (add || by || i.op == ATVI_OP_NEG) {
-      if (add && !ATVI_PUSH(s->pool, open, n, cap)) s->failed = true;
-      if (add && !s->failed) open[n++] = (summand){.by = at.by, .node = i.arg[0]};
-      at.by *= i.op == ATVI_OP_SUB || i.op == ATVI_OP_NEG ? -1 : c;
-      at.node = i.arg[i.op == ATVI_OP_NEG ? 0 : 1];
-      continue;
+    if (i.op == ATVI_OP_ADD || i.op == ATVI_OP_SUB) {
+      put_off(s, &open, i.op == ATVI_OP_SUB ? -at.by : at.by, i.arg[1]);
+      put_off(s, &open, at.by, i.arg[0]);
+    } else if (at.node != was) {
+      put_off(s, &open, at.by, at.node);
+    } else {
+      add_summand(s, of, at.by, at.node);
     }
-    add_summand(s, of, at.by, at.node);
-    at.node = ATVI_NODE_NONE;
-    if (n > 0) at = open[--n];
-  } while (at.node != ATVI_NODE_NONE && ++met < most && !s->failed);
-  s->failed = s->failed || at.node != ATVI_NODE_NONE;
+    s->failed = s->failed || --left == 0;
+  }
 }
 
 /* Elements of rows in their order; those that do not count are terms without parameters. */
