@@ -158,7 +158,7 @@ ATVI_API const char *atvi_code_name(atvi_code code);             /* "rhat", "kha
 typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
 
 /* How a parameter's prior depends on others: through a location and a scale, which are functions of them. z is what is left; under
- * the prior it depends on no other parameter, or less. */
+ * the prior it depends on no other parameter, or less. STANDARD is the other way to write such a prior. */
 typedef enum {
   ATVI_PRIOR_ALONE,    /* theta = z: the prior depends on no other parameter, or in another way */
   ATVI_PRIOR_LINE,     /* theta = location + scale z */
@@ -166,6 +166,7 @@ typedef enum {
   ATVI_PRIOR_LOGIT,    /* logit theta = location + scale z */
   ATVI_PRIOR_RATIO,    /* theta = scale z, z > 0 */
   ATVI_PRIOR_INTERVAL, /* theta = location + scale z, z in (0, 1) */
+  ATVI_PRIOR_STANDARD, /* theta = z, but the model uses it as location + scale theta */
 } atvi_prior_form;
 
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory

@@ -141,7 +141,7 @@ typedef struct {
                           const double *dlocation, const double *dscale, double *dtheta);
 
   /* As eval of one unit alone: theta and the gradients are [n_on][B], of the parameters in unit[u].on. eval is the sum over all units.
-   * NULL: the density is not known as a sum. */
+   * NULL: units cannot be evaluated one by one. */
   void (*eval_unit)(const void *self, void *work, atvi_idx u, const atvi_batch *batch);
 
   /* As eval, with one of n_branch alternatives in the text of the density alone: a component of a mixture, or one side of a condition. Only

@@ -60,7 +60,7 @@ atvi_status atvi_infer_blocks_find(const atvi_space *s, atvi_blocks *out) {
   int threads = atvi_ctx_threads(s->ctx);
   atvi_blocks b = {0};
   *out = b;
-  if (t->n_unit < 3 || !t->ops->eval_unit || !is_common(t, 0)) return ATVI_OK;
+  if (t->n_unit < 3 || !is_common(t, 0)) return ATVI_OK;
   b.of = atvi_pool_take(s->pool, (size_t)t->d, sizeof *b.of);
   b.unit = atvi_pool_take(s->pool, (size_t)t->n_unit, sizeof *b.unit);
   b.room = atvi_pool_take(s->pool, (size_t)threads, sizeof *b.room);

@@ -7,7 +7,7 @@
 static bool same_scale(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx B, const double *scale) {
   const atvi_prior_link *p = &t->prior[a], *q = &t->prior[b];
   size_t on = (size_t)p->n_on_scale * sizeof *p->on;
-  return p->n_on_scale == q->n_on_scale && memcmp(p->on, q->on, on) == 0 &&
+  return p->form == q->form && p->n_on_scale == q->n_on_scale && memcmp(p->on, q->on, on) == 0 &&
          memcmp(scale + a * B, scale + b * B, (size_t)B * sizeof *scale) == 0;
 }
 

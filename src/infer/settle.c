@@ -79,6 +79,7 @@ static double to_u(const pilot *p, atvi_idx i) {
   double t = p->theta[i];
   switch (p->s->link[i].form) {
   case ATVI_PRIOR_LINE: return t;
+  case ATVI_PRIOR_STANDARD: return p->loc[i] + p->scale[i] * t;
   case ATVI_PRIOR_LOGIT: return log(t) - log1p(-t);
   default: return log(t);
   }
@@ -202,7 +203,7 @@ static bool kin_precision(const pilot *p, const atvi_kin *k, double step, double
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j < n; j++) {
       double before = k->before[j] < 0 ? 0 : p->theta[k->of[k->before[j]]];
-      r[i] += g[i * n + j] * (p->theta[k->of[j]] - before);
+      r[i] += g[i * n + j] * (to_u(p, k->of[j]) - before);
     }
   return true;
 }

@@ -429,12 +429,14 @@ static atvi_status find_levels(atvi_space *s) {
   return ATVI_OK;
 }
 
+static bool is_line(atvi_prior_form form) { return form == ATVI_PRIOR_LINE || form == ATVI_PRIOR_STANDARD; }
+
 /* Kin have the same scales at draws theta[d][PRIOR_DRAWS] of the prior. */
 static atvi_status find_kin(atvi_space *s, const double *theta) {
   scratch w = lay(s, 0);
   bool *may = atvi_pool_take(s->pool, (size_t)s->d, sizeof *may);
   if (!may) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < s->d; i++) may[i] = s->link[i].form == ATVI_PRIOR_LINE;
+  for (atvi_idx i = 0; i < s->d; i++) may[i] = is_line(s->link[i].form);
   gather(s->d, PILOTS, theta, w.theta, 0, PRIOR_DRAWS);
   s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w.theta, w.loc,
                               w.scale);

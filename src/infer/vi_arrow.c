@@ -32,7 +32,7 @@ typedef struct {
   double *share;
   /* The same at the points that are tried. */
   double *tx, *tg, *tstep, *tf, *trise, *tlog_det;
-  /* [blocks][most][most] factors of the Hessians of the first column, and of those tried. */
+  /* [n][1 + blocks][most][most] factors of the Hessians, and of those tried. */
   double *hess, *thess;
 } columns;
 
@@ -43,7 +43,7 @@ typedef struct {
   double *h; /* [most][most] */
 } room;
 
-typedef struct {
+typedef struct atvi_vi_finder {
   atvi_vi_arrow *a;
   columns c;
   room r;
@@ -95,8 +95,8 @@ static bool make(finder *f, atvi_idx n) {
   double **row[] = {&c->f, &c->rise, &c->log_det, &c->share, &c->tf, &c->trise, &c->tlog_det};
   for (size_t k = 0; k < sizeof wide / sizeof *wide; k++) *wide[k] = reals(pool, d * n);
   for (size_t k = 0; k < sizeof row / sizeof *row; k++) *row[k] = reals(pool, rows * n);
-  c->hess = reals(pool, rows * most * most);
-  c->thess = reals(pool, rows * most * most);
+  c->hess = reals(pool, n * rows * most * most);
+  c->thess = reals(pool, n * rows * most * most);
   r->cap = ATVI_PEAK_CHUNK / (1 + 2 * most) > 0 ? ATVI_PEAK_CHUNK : 1 + 2 * most;
   r->x = reals(pool, d * r->cap);
   r->theta = reals(pool, d * r->cap);
@@ -156,12 +156,17 @@ static double density(const room *r, atvi_idx b, atvi_idx B, atvi_idx at) {
   return r->prior[b * B + at] + r->lik[b * B + at] + r->ldj[b * B + at];
 }
 
+/* Where the Hessian of a block of a column is. */
+static atvi_idx hess_at(const finder *f, atvi_idx b, atvi_idx j) {
+  return (j * (1 + f->a->b->n) + b) * f->a->most * f->a->most;
+}
+
 /* Newton's step for one block of a column, from the evaluation at `at` and the differences behind it. */
 static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
   const atvi_vi_piece *p = &f->a->piece[b];
   const room *r = &f->r;
   columns *c = &f->c;
-  atvi_idx n = p->n, most = f->a->most, nc = c->n;
+  atvi_idx n = p->n, nc = c->n;
   double *h = r->h;
   bool known = true;
   c->tf[b * nc + j] = density(r, b, B, at);
@@ -183,8 +188,7 @@ static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
   for (atvi_idx i = 0; i < n; i++) c->tstep[p->of[i] * nc + j] = cut * y[i];
   c->trise[b * nc + j] = rise;
   c->tlog_det[b * nc + j] = log_det;
-  if (j > 0) return;
-  double *keep = c->thess + b * most * most;
+  double *keep = c->thess + hess_at(f, b, j);
   keep[0] = NAN;
   if (known) memcpy(keep, h, (size_t)(n * n) * sizeof *h);
 }
@@ -236,7 +240,7 @@ static void look(finder *f) {
 static void accept(finder *f, atvi_idx b, atvi_idx j) {
   columns *c = &f->c;
   const atvi_vi_piece *p = &f->a->piece[b];
-  atvi_idx n = c->n, at = b * n + j, most = f->a->most;
+  atvi_idx n = c->n, at = b * n + j, hess = hess_at(f, b, j);
   c->f[at] = c->tf[at];
   c->rise[at] = c->trise[at];
   c->log_det[at] = c->tlog_det[at];
@@ -247,8 +251,7 @@ static void accept(finder *f, atvi_idx b, atvi_idx j) {
     c->g[k] = c->tg[k];
     c->step[k] = c->tstep[k];
   }
-  if (j == 0 && b > 0)
-    memcpy(c->hess + b * most * most, c->thess + b * most * most, (size_t)(most * most) * sizeof *c->hess);
+  if (b > 0) memcpy(c->hess + hess, c->thess + hess, (size_t)(p->n * p->n) * sizeof *c->hess);
 }
 
 /* Brings the blocks of all columns, which begin at x, to their maxima. */
@@ -372,7 +375,7 @@ static void take_blocks(finder *f) {
   columns *c = &f->c;
   for (atvi_idx b = 1; b <= a->b->n; b++) {
     atvi_vi_piece *p = &a->piece[b];
-    const double *h = c->hess + b * a->most * a->most;
+    const double *h = c->hess + hess_at(f, b, 0);
     for (atvi_idx l = 0; l < p->n; l++) {
       const double *x = c->x + p->of[l] * c->n, *step = c->step + p->of[l] * c->n;
       double *s = p->slope + l * p0->n;
@@ -615,7 +618,29 @@ static others climb_on(finder *f, atvi_idx n, const double *end, double *top, do
   return more;
 }
 
+void atvi_infer_vi_arrow_climb(const atvi_vi_arrow *a, atvi_idx n, const double *x, double *mid,
+                               double *chol) {
+  finder *f = a->finder;
+  const columns *c = &f->c;
+  const atvi_idx d = a->v->d;
+  f->c.n = n;
+  memcpy(c->x, x, (size_t)(d * n) * sizeof *x);
+  settle(f);
+  memcpy(mid, c->x, (size_t)(d * n) * sizeof *x);
+  for (atvi_idx j = 0; j < n; j++)
+    for (atvi_idx b = 1; b <= a->b->n; b++) {
+      const atvi_vi_piece *p = &a->piece[b];
+      const double *h = c->hess + hess_at(f, b, j);
+      double *to = chol + hess_at(f, b, j);
+      bool known = isfinite(c->f[b * n + j]) && !isnan(h[0]) && inverse_chol(p->n, h, to);
+      if (!known) memcpy(to, p->chol, (size_t)(p->n * p->n) * sizeof *to);
+      for (atvi_idx i = 0; i < p->n && known; i++) mid[p->of[i] * n + j] += c->step[p->of[i] * n + j];
+    }
+}
+
 atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double *start, bool *found) {
+  finder *kept = a->finder = atvi_pool_take(a->pool, 1, sizeof *kept);
+  if (!kept) return ATVI_ENOMEM;
   finder f = {.a = a};
   atvi_climb_batch batch;
   atvi_climb *climb;
@@ -623,7 +648,8 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   atvi_climb **all = atvi_pool_take(a->pool, (size_t)n, sizeof *all);
   double *end = reals(a->pool, d * n), *top = reals(a->pool, d * TOPS), h[TOPS];
   *found = false;
-  if (!make(&f, n > most ? n : most)) return ATVI_ENOMEM;
+  most = most > n ? most : n;
+  if (!make(&f, most > ATVI_VI_ARROW_CLIMBS ? most : ATVI_VI_ARROW_CLIMBS)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_climb_batch_new(a->v->space, a->pool, n, &batch));
   ATVI_TRY(atvi_infer_climbs_new(a->pool, d, n, start, &climb));
   for (atvi_idx k = 0; k < n; k++) all[k] = &climb[k];
@@ -652,5 +678,6 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   for (atvi_idx t = 0; t < TOPS; t++)
     if (h[t] > h[best] - OTHER_LOW && far_off(&a->piece[0], top + t * d, 1) > 1) *found = false;
   if (*found) measure_widths(&f);
+  *kept = f;
   return ATVI_OK;
 }

@@ -23,8 +23,12 @@
 #include <string.h>
 
 enum { STARTS = 8, CHUNK = 1024, ROUND = 256, ROUNDS = 12, MOST_PAIRS = 32 };
-#define LEAST 0.3  /* of the draws is the effective size that a round must leave them */
-#define BETTER 1.1 /* times the effective size: what a round is worth */
+#define LEAST 0.3     /* of the draws is the effective size that a round must leave them */
+#define BETTER 1.1    /* times the effective size: what a round is worth */
+#define PLAIN 0.1     /* S of blocks that are as good as normal: one pair serves */
+#define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
+#define VAGUE 4.0     /* variance of log w from the blocks with which a draw knows too little of them */
+#define LACKING 0.005 /* share of the posterior that such draws may lack */
 #define HALF_LOG_2PI 0.91893853320467274178
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
@@ -37,10 +41,17 @@ typedef struct {
   atvi_idx k;
   /* One evaluation: [d][CHUNK], [CHUNK], [common][CHUNK], [1 + blocks][CHUNK]. */
   double *x, *theta, *log_pi, *y0, *prior, *lik, *ldj, *log_q;
-  /* [k] ratios of one block; [2][most] */
-  double *e, *y;
-  /* Sum over blocks of the variances of the logarithms of means of pairs, and how many draws it is of. */
-  double spread, n_spread;
+  /* Of its draws of what is common: log weights, and sums over blocks of the variances of the logarithms of means of pairs. */
+  double log_w[CHUNK], spread[CHUNK];
+  /* The same spreads of all draws that are kept. */
+  double *all_spread;
+  /* [CHUNK][1 + blocks] the columns taken; NULL: none is. */
+  atvi_idx *picked;
+  /* [threads][2][most] */
+  double *y;
+  /* Blocks climb at each draw of what is common: from `at` to mid, [d][CLIMBS], with factors [CLIMBS][1 + blocks][most][most]. */
+  bool climbs;
+  double *at, *mid, *chol;
   atvi_pool *pool;
 } blocks;
 
@@ -56,33 +67,40 @@ static bool make(blocks *s) {
   s->lik = reals(s, rows * CHUNK);
   s->ldj = reals(s, rows * CHUNK);
   s->log_q = reals(s, rows * CHUNK);
-  s->e = reals(s, 2 * MOST_PAIRS);
-  s->y = reals(s, 2 * s->a.most);
+  s->y = reals(s, 2 * s->a.most * atvi_ctx_threads(s->v->ctx));
   return !atvi_pool_failed(s->pool);
 }
 
 /* ---- draws ---- */
 
-/* Base points of what is common, from Student's t distribution, and log q_0 in the first row of log_q. */
+/* log q_0 of column j of y0[common][n]. */
+static double log_common(const blocks *s, atvi_idx n, atvi_idx j) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  double d = (double)p->n, df = DF, half = 0.5 * (df + d), r2 = 0;
+  for (atvi_idx i = 0; i < p->n; i++) r2 += s->y0[i * n + j] * s->y0[i * n + j];
+  return lgamma(half) - lgamma(0.5 * df) - 0.5 * d * log(df * acos(-1.0)) - p->log_det -
+         half * log1p(r2 / df);
+}
+
+/* Base points of what is common, from Student's t distribution. */
 static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   const atvi_vi_piece *p = &s->a.piece[0];
-  double d = (double)p->n, df = DF, half = 0.5 * (df + d);
-  double constant = lgamma(half) - lgamma(0.5 * df) - 0.5 * d * log(df * acos(-1.0)) - p->log_det;
+  const double df = DF;
   atvi_math_sobol_normal((atvi_sobol){s->v->opts.seed, ATVI_STREAM_FINAL, scramble}, first, p->n, n, s->y0);
   for (atvi_idx j = 0; j < n; j++) {
     atvi_rng rng =
         atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, UINT32_MAX - (uint32_t)(first + j));
-    double r2 = 0, by = sqrt(0.5 * df / atvi_math_rng_gamma(&rng, 0.5 * df));
-    for (atvi_idx i = 0; i < p->n; i++) {
-      s->y0[i * n + j] *= by;
-      r2 += s->y0[i * n + j] * s->y0[i * n + j];
-    }
-    s->log_q[j] = constant - half * log1p(r2 / df);
+    double by = sqrt(0.5 * df / atvi_math_rng_gamma(&rng, 0.5 * df));
+    for (atvi_idx i = 0; i < p->n; i++) s->y0[i * n + j] *= by;
   }
 }
 
 /* A standard normal z becomes a point between halves of normal distributions; *log_q receives their log density. */
 static double halves(double z, double up, double down, double *log_q) {
+  if (up == down) {
+    *log_q -= log(up) + 0.5 * z * z;
+    return up * z;
+  }
   double below = down / (up + down), u = 0.5 * erfc(-z * ROOT_HALF), y;
   if (u < below)
     y = down * atvi_math_ndtri(0.5 * u / below);
@@ -93,43 +111,112 @@ static double halves(double z, double up, double down, double *log_q) {
   return y;
 }
 
-/* One pair of each block: columns at and at + 1 of B. */
-static void draw_pair(blocks *s, atvi_rng *rng, atvi_idx B, atvi_idx at) {
+/* The middle of a coordinate of a block, as far as it follows the draw of what is common in column `at` of x[d][B]. */
+static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_idx B, const double *x,
+                     atvi_idx at) {
   const atvi_vi_piece *p0 = &s->a.piece[0];
-  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
-    const atvi_vi_piece *p = &s->a.piece[b];
-    double q[2], *y[2] = {s->y, s->y + s->a.most};
-    q[0] = q[1] = -p->log_det - (double)p->n * HALF_LOG_2PI;
+  double mid = p->mean[i];
+  for (atvi_idx k = 0; k < p0->n; k++)
+    mid += p->slope[i * p0->n + k] * (x[p0->of[k] * B + at] - s->a.from[k]);
+  return mid;
+}
+
+/* The k draws of a block with these middles (x already has them) and this factor: columns at .. at + k - 1 of B. */
+static void draw_block(const blocks *s, int worker, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
+                       atvi_idx at) {
+  const atvi_vi_piece *p = &s->a.piece[b];
+  double log_det = 0, *y[2] = {s->y + 2 * s->a.most * worker, s->y + 2 * s->a.most * worker + s->a.most};
+  for (atvi_idx i = 0; i < p->n; i++) log_det += log(chol[i * p->n + i]);
+  for (atvi_idx c = at; c < at + s->k; c += 2) {
+    double q[2];
+    q[0] = q[1] = -log_det - (double)p->n * HALF_LOG_2PI;
     for (atvi_idx i = 0; i < p->n; i++) {
-      double *x = s->x + p->of[i] * B + at, mid = p->mean[i], z = atvi_math_rng_normal(rng);
-      for (atvi_idx k = 0; k < p0->n; k++)
-        mid += p->slope[i * p0->n + k] * (s->x[p0->of[k] * B + at] - s->a.from[k]);
+      double *x = s->x + p->of[i] * B + c, z = atvi_math_rng_normal(rng);
       for (int h = 0; h < 2; h++) {
         y[h][i] = halves(h ? -z : z, p->up[i], p->down[i], &q[h]);
-        x[h] = mid;
-        for (atvi_idx k = 0; k <= i; k++) x[h] += p->chol[i * p->n + k] * y[h][k];
+        for (atvi_idx k = 0; k <= i; k++) x[h] += chol[i * p->n + k] * y[h][k];
       }
     }
-    s->log_q[b * B + at] = q[0];
-    s->log_q[b * B + at + 1] = q[1];
+    s->log_q[b * B + c] = q[0];
+    s->log_q[b * B + c + 1] = q[1];
   }
 }
 
 /* n draws of what is common, from the first of a scrambling, with k of each block: columns j k .. j k + k - 1. */
-static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
-  const atvi_vi_piece *p = &s->a.piece[0];
-  atvi_idx B = n * s->k;
-  draw_common(s, scramble, first, n);
-  for (atvi_idx j = n - 1; j >= 0; j--) {
-    atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, (uint32_t)(first + j));
-    for (atvi_idx i = 0; i < p->n; i++) {
-      double x = p->mean[i];
-      for (atvi_idx k = 0; k <= i; k++) x += p->chol[i * p->n + k] * s->y0[k * n + j];
-      for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + j * s->k + c] = x;
-    }
-    for (atvi_idx c = s->k - 1; c >= 0; c--) s->log_q[j * s->k + c] = s->log_q[j];
-    for (atvi_idx c = 0; c < s->k; c += 2) draw_pair(s, &rng, B, j * s->k + c);
+typedef struct {
+  blocks *s;
+  uint32_t scramble;
+  atvi_idx first, n;
+  /* The first of those whose blocks climb together. */
+  atvi_idx from;
+} draws;
+
+/* What is common, in all columns of a draw, and where its blocks are expected. */
+static void place_item(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  const blocks *s = d->s;
+  const atvi_vi_piece *p0 = &s->a.piece[0];
+  atvi_idx B = d->n * s->k, at = j * s->k;
+  (void)worker;
+  for (atvi_idx i = 0; i < p0->n; i++) {
+    double x = p0->mean[i];
+    for (atvi_idx k = 0; k <= i; k++) x += p0->chol[i * p0->n + k] * s->y0[k * d->n + j];
+    for (atvi_idx c = 0; c < s->k; c++) s->x[p0->of[i] * B + at + c] = x;
   }
+  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
+    const atvi_vi_piece *p = &s->a.piece[b];
+    for (atvi_idx i = 0; i < p->n; i++) {
+      double mid = middle(s, p, i, B, s->x, at);
+      for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + at + c] = mid;
+    }
+  }
+}
+
+/* Draws of the blocks of one draw of what is common. */
+static void draw_item(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  const blocks *s = d->s;
+  const atvi_idx most = s->a.most, rows = 1 + s->a.b->n;
+  atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, d->scramble, (uint32_t)(d->first + j));
+  for (atvi_idx b = 1; b < rows; b++) {
+    const double *own = s->climbs ? s->chol + ((j - d->from) * rows + b) * most * most : NULL;
+    draw_block(s, worker, &rng, b, own ? own : s->a.piece[b].chol, d->n * s->k, j * s->k);
+  }
+}
+
+static void draw_some(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  draw_item(arg, d->from + j, worker);
+}
+
+/* As draw_item for all, with climbs: as many at a time as there is room for. */
+static void draw_with_climbs(blocks *s, draws *d) {
+  const atvi_idx B = d->n * s->k;
+  for (d->from = 0; d->from < d->n; d->from += ATVI_VI_ARROW_CLIMBS) {
+    atvi_idx m = d->n - d->from < ATVI_VI_ARROW_CLIMBS ? d->n - d->from : ATVI_VI_ARROW_CLIMBS;
+    for (atvi_idx i = 0; i < s->v->d; i++)
+      for (atvi_idx j = 0; j < m; j++) s->at[i * m + j] = s->x[i * B + (d->from + j) * s->k];
+    atvi_infer_vi_arrow_climb(&s->a, m, s->at, s->mid, s->chol);
+    for (atvi_idx i = 0; i < s->v->d; i++)
+      for (atvi_idx j = 0; j < m && s->a.b->of[i] > 0; j++)
+        for (atvi_idx c = 0; c < s->k; c++) s->x[i * B + (d->from + j) * s->k + c] = s->mid[i * m + j];
+    atvi_parallel(s->v->ctx, m, draw_some, d);
+  }
+}
+
+/* With the base points in y0. */
+static void draw_at(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  atvi_idx B = n * s->k;
+  draws d = {.s = s, .scramble = scramble, .first = first, .n = n};
+  for (atvi_idx j = 0; j < n; j++) {
+    double log_q = log_common(s, n, j);
+    for (atvi_idx c = 0; c < s->k; c++) s->log_q[j * s->k + c] = log_q;
+  }
+  atvi_parallel(s->v->ctx, n, place_item, &d);
+  if (s->climbs)
+    draw_with_climbs(s, &d);
+  else
+    atvi_parallel(s->v->ctx, n, draw_item, &d);
   atvi_infer_space_eval(s->v->space, &(atvi_space_batch){.B = B,
                                                          .x = s->x,
                                                          .beta = 1,
@@ -140,47 +227,62 @@ static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
                                                          .block_ldj = s->ldj});
 }
 
+static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  draw_common(s, scramble, first, n);
+  draw_at(s, scramble, first, n);
+}
+
 static double density(const blocks *s, atvi_idx at) { return s->prior[at] + s->lik[at] + s->ldj[at]; }
 
 /* Ratios of a block for draw j, in e[k]; returns the log of their mean. */
-static double ratios(blocks *s, atvi_idx B, atvi_idx b, atvi_idx j) {
+static double ratios(const blocks *s, atvi_idx B, atvi_idx b, atvi_idx j, double *e) {
   double sum = -HUGE_VAL;
   for (atvi_idx c = 0; c < s->k; c++) {
     atvi_idx at = b * B + j * s->k + c;
     double r = density(s, at) - s->log_q[at];
-    s->e[c] = isfinite(r) ? r : -HUGE_VAL;
-    sum = atvi_math_log_add(sum, s->e[c]);
+    e[c] = isfinite(r) ? r : -HUGE_VAL;
+    sum = atvi_math_log_add(sum, e[c]);
   }
   return sum - log((double)s->k);
 }
 
 /* Variance of the logarithms of the means of pairs. */
-static double pair_variance(const blocks *s) {
+static double pair_variance(const blocks *s, const double *e) {
   double mean = 0, square = 0, n = 0.5 * (double)s->k;
   for (atvi_idx c = 0; c < s->k; c += 2) {
-    double r = atvi_math_log_add(s->e[c], s->e[c + 1]);
+    double r = atvi_math_log_add(e[c], e[c + 1]);
     if (!isfinite(r)) return 0;
     mean += r / n;
     square += r * r / n;
   }
-  return fmax(square - mean * mean, 0) * n / (n - 1);
+  return n > 1 ? fmax(square - mean * mean, 0) * n / (n - 1) : 0;
 }
 
-/* log w of draw j; picked[blocks], unless NULL: the columns taken. */
-static double weight(blocks *s, atvi_idx B, atvi_idx j, atvi_rng *rng, atvi_idx *picked) {
-  double w = density(s, j * s->k) - s->log_q[j * s->k];
+static void weigh_item(void *arg, atvi_idx j, int worker) {
+  const draws *d = arg;
+  blocks *s = d->s;
+  atvi_idx B = d->n * s->k, *picked = s->picked ? s->picked + j * (1 + s->a.b->n) : NULL;
+  atvi_rng rng =
+      atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_RESAMPLE, d->scramble, (uint32_t)(d->first + j));
+  double e[2 * MOST_PAIRS], w = density(s, j * s->k) - s->log_q[j * s->k];
+  (void)worker;
+  s->spread[j] = 0;
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
-    double z = ratios(s, B, b, j);
+    double z = ratios(s, B, b, j, e);
     w += z;
-    s->spread += pair_variance(s);
+    s->spread[j] += pair_variance(s, e);
     if (!picked) continue;
-    double u = atvi_math_rng_uniform(rng) * (double)s->k;
+    double u = atvi_math_rng_uniform(&rng) * (double)s->k;
     atvi_idx c = 0;
-    while (c < s->k - 1 && (u -= exp(s->e[c] - z)) > 0) c++;
+    while (c < s->k - 1 && (u -= exp(e[c] - z)) > 0) c++;
     picked[b] = j * s->k + c;
   }
-  s->n_spread++;
-  return isfinite(w) ? w : -HUGE_VAL;
+  s->log_w[j] = isfinite(w) ? w : -HUGE_VAL;
+}
+
+/* Their log weights, and which of the k are taken. */
+static void weigh(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
+  atvi_parallel(s->v->ctx, n, weigh_item, &(draws){.s = s, .scramble = scramble, .first = first, .n = n});
 }
 
 /* ---- rounds ---- */
@@ -241,9 +343,9 @@ static void restore(blocks *s, const double *kept) {
   atvi_infer_vi_piece_log_det(p);
 }
 
-/* At least two pairs, without which S would not be known. */
-static atvi_idx best_k(const blocks *s) {
-  double pairs = ceil(2 * s->spread / s->n_spread);
+/* At least two pairs, without which S, their spread, would not be known. */
+static atvi_idx best_k(double spread) {
+  double pairs = ceil(2 * spread);
   return 2 * (atvi_idx)fmin(fmax(pairs, 2), MOST_PAIRS);
 }
 
@@ -253,19 +355,22 @@ static atvi_status adapt(blocks *s, double *share) {
   const atvi_vi_piece *p = &s->a.piece[0];
   atvi_idx n = ROUND > 64 * p->n ? ROUND : 64 * p->n, per;
   double *log_w = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n), *cov = reals(s, p->n * p->n);
-  double *kept = reals(s, p->n * (p->n + 1)), before = 0;
+  double *kept = reals(s, p->n * (p->n + 1)), before = 0, spread = 0;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   s->k = 4;
+  s->picked = NULL;
   *share = 0;
   for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
-    s->spread = s->n_spread = 0;
+    spread = 0;
     per = CHUNK / s->k;
     for (atvi_idx first = 0; first < n; first += per) {
       atvi_idx m = n - first < per ? n - first : per, B = m * s->k;
       draw(s, scramble, first, m);
+      weigh(s, scramble, first, m);
       for (atvi_idx j = 0; j < m; j++) {
-        log_w[first + j] = weight(s, B, j, NULL, NULL);
+        log_w[first + j] = s->log_w[j];
+        spread += s->spread[j] / (double)n;
         for (atvi_idx i = 0; i < p->n; i++) x0[i * n + first + j] = s->x[p->of[i] * B + j * s->k];
       }
     }
@@ -273,7 +378,7 @@ static atvi_status adapt(blocks *s, double *share) {
     *share = size / (double)n;
     if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
-    atvi_idx k = best_k(s);
+    atvi_idx k = best_k(spread);
     if (power == 1 && size < BETTER * before && k <= s->k) {
       if (size < before) restore(s, kept);
       break;
@@ -283,41 +388,51 @@ static atvi_status adapt(blocks *s, double *share) {
     follow(s, n, x0, e, cov);
     s->k = k;
   }
+  if (spread < PLAIN) s->k = 2;
   return ATVI_OK;
 }
 
 /* ---- the end ---- */
 
-/* Draw j of B as one of w. */
-static void keep(blocks *s, atvi_idx B, atvi_idx j, const atvi_idx *picked, double log_w,
-                 atvi_vi_weights *w) {
+/* The n draws of an evaluation as some of w. */
+static void keep(const blocks *s, atvi_idx n, uint32_t scramble, atvi_vi_weights *w) {
   atvi_cloud *c = &w->c;
-  atvi_idx at = c->n++;
-  c->log_prior[at] = s->prior[j * s->k];
-  c->log_lik[at] = s->lik[j * s->k];
-  c->log_pi[at] = density(s, j * s->k);
-  for (atvi_idx b = 1; b <= s->a.b->n; b++) {
-    c->log_prior[at] += s->prior[b * B + picked[b]];
-    c->log_lik[at] += s->lik[b * B + picked[b]];
-    c->log_pi[at] += density(s, b * B + picked[b]);
+  const atvi_idx B = n * s->k, row = 1 + s->a.b->n, at = c->n;
+  for (atvi_idx j = 0; j < n; j++) {
+    const atvi_idx *picked = s->picked + j * row, to = at + j;
+    c->log_prior[to] = s->prior[j * s->k];
+    c->log_lik[to] = s->lik[j * s->k];
+    c->log_pi[to] = density(s, j * s->k);
+    for (atvi_idx b = 1; b < row; b++) {
+      c->log_prior[to] += s->prior[b * B + picked[b]];
+      c->log_lik[to] += s->lik[b * B + picked[b]];
+      c->log_pi[to] += density(s, b * B + picked[b]);
+    }
+    if (!isfinite(c->log_pi[to])) c->log_pi[to] = -HUGE_VAL;
+    c->log_base[to] = c->log_pi[to] - c->log_lik[to];
+    c->log_q[to] = c->log_pi[to] - s->log_w[j]; /* so that their ratio is the weight */
+    c->log_member[to] = c->log_q[to];
+    w->from[to] = scramble;
   }
   for (atvi_idx i = 0; i < s->v->d; i++) {
-    atvi_idx b = s->a.b->of[i], col = b > 0 ? picked[b] : j * s->k;
-    c->x[i * c->cap + at] = s->x[i * B + col];
-    c->theta[i * c->cap + at] = s->theta[i * B + col];
+    const atvi_idx b = s->a.b->of[i];
+    for (atvi_idx j = 0; j < n; j++) {
+      atvi_idx col = i * B + (b > 0 ? s->picked[j * row + b] : j * s->k);
+      c->x[i * c->cap + at + j] = s->x[col];
+      c->theta[i * c->cap + at + j] = s->theta[col];
+    }
   }
-  if (!isfinite(c->log_pi[at])) c->log_pi[at] = -HUGE_VAL;
-  c->log_base[at] = c->log_pi[at] - c->log_lik[at];
-  c->log_q[at] = c->log_pi[at] - log_w; /* so that their ratio is the weight */
-  c->log_member[at] = c->log_q[at];
+  c->n += n;
 }
 
 static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   atvi_vi *v = s->v;
   double want = isnan(v->opts.ess) ? ATVI_VI_ESS_WIDE : v->opts.ess;
   atvi_idx per = (atvi_idx)ceil(fmin(1.1 * want / share, atvi_infer_vi_most_draws(v)) / ATVI_VI_BLOCKS);
-  atvi_idx *picked = atvi_pool_take(s->pool, (size_t)(1 + s->a.b->n), sizeof *picked), chunk = CHUNK / s->k;
-  if (!picked) return ATVI_ENOMEM;
+  atvi_idx chunk = CHUNK / s->k;
+  s->picked = atvi_pool_take(s->pool, (size_t)(chunk * (1 + s->a.b->n)), sizeof *s->picked);
+  s->all_spread = reals(s, ATVI_VI_BLOCKS * per);
+  if (!s->picked || !s->all_spread) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_vi_weights_room(v, w, ATVI_VI_BLOCKS * per));
   v->part[0].drawn = v->final_scramble + 1;
   v->final_scramble += ATVI_VI_BLOCKS;
@@ -328,14 +443,11 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
       break;
     }
     for (atvi_idx first = 0; first < per; first += chunk) {
-      atvi_idx n = per - first < chunk ? per - first : chunk, B = n * s->k;
+      atvi_idx n = per - first < chunk ? per - first : chunk;
       draw(s, scramble, first, n);
-      for (atvi_idx j = 0; j < n; j++) {
-        atvi_rng rng = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_RESAMPLE, scramble, (uint32_t)(first + j));
-        w->from[w->c.n] = scramble;
-        double log_w = weight(s, B, j, &rng, picked);
-        keep(s, B, j, picked, log_w, w);
-      }
+      weigh(s, scramble, first, n);
+      memcpy(s->all_spread + w->c.n, s->spread, (size_t)n * sizeof *s->spread);
+      keep(s, n, scramble, w);
       atvi_infer_vi_tell(v, "drawing", 0.5 + 0.4 * (double)w->c.n / (double)(ATVI_VI_BLOCKS * per),
                          "%td of %td draws, %td of each unit", w->c.n, ATVI_VI_BLOCKS * per, s->k);
     }
@@ -343,6 +455,58 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   w->all = true;
   atvi_infer_vi_weigh_given(v, w);
   return ATVI_OK;
+}
+
+/* Room for them. */
+static bool make_climbs(blocks *s) {
+  const atvi_idx n = ATVI_VI_ARROW_CLIMBS, most = s->a.most;
+  s->at = reals(s, s->v->d * n);
+  s->mid = reals(s, s->v->d * n);
+  s->chol = reals(s, n * (1 + s->a.b->n) * most * most);
+  return !atvi_pool_failed(s->pool);
+}
+
+/* Draws of which blocks know little, those that may have the most weight first: at most `most` of them, in which. If log w has a variance of V
+ * from its blocks, its mean is V / 2 above where most of its values are. */
+static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most, atvi_idx *which) {
+  double value[ATVI_VI_ARROW_CLIMBS], pairs = 0.5 * (double)s->k;
+  atvi_idx n = 0;
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    double var = s->all_spread[j] / pairs, v = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
+    if (!(var > VAGUE) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
+    atvi_idx k = n < most ? n++ : n - 1;
+    for (; k > 0 && value[k - 1] < v; k--) value[k] = value[k - 1], which[k] = which[k - 1];
+    value[k] = v;
+    which[k] = j;
+  }
+  return n;
+}
+
+/* Weighs these draws anew, with blocks that climb, and says what share of the posterior they turn out to lack. */
+static double lacking(blocks *s, const atvi_vi_weights *w) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  const atvi_cloud *c = &w->c;
+  atvi_idx which[ATVI_VI_ARROW_CLIMBS], n = vaguest(s, w, ATVI_VI_ARROW_CLIMBS, which), k = s->k;
+  double top = -HUGE_VAL, all = 0, more = 0;
+  if (n == 0) return 0;
+  for (atvi_idx j = 0; j < n; j++)
+    for (atvi_idx i = 0; i < p->n; i++) {
+      double y = c->x[p->of[i] * c->cap + which[j]] - p->mean[i];
+      for (atvi_idx l = 0; l < i; l++) y -= p->chol[i * p->n + l] * s->y0[l * n + j];
+      s->y0[i * n + j] = y / p->chol[i * p->n + i];
+    }
+  s->climbs = true;
+  s->k = 4;
+  s->picked = NULL;
+  draw_at(s, ++s->v->final_scramble, 0, n);
+  weigh(s, s->v->final_scramble, 0, n);
+  s->k = k;
+  for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, c->log_pi[j] - c->log_q[j]);
+  for (atvi_idx j = 0; j < n; j++) top = fmax(top, s->log_w[j]);
+  for (atvi_idx j = 0; j < c->n; j++) all += exp(c->log_pi[j] - c->log_q[j] - top);
+  for (atvi_idx j = 0; j < n; j++)
+    more += exp(s->log_w[j] - top) - exp(c->log_pi[which[j]] - c->log_q[which[j]] - top);
+  return more / (all + more);
 }
 
 static atvi_status run(blocks *s, atvi_vi_weights *w) {
@@ -358,8 +522,16 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
   ATVI_TRY(atvi_infer_vi_arrow_find(&s->a, STARTS, start, &found));
   if (!found) return ATVI_OK;
   if (!make(s)) return ATVI_ENOMEM;
-  ATVI_TRY(adapt(s, &share));
-  return share > 0 ? draw_all(s, share, w) : ATVI_OK;
+  if (!make_climbs(s)) return ATVI_ENOMEM;
+  for (int with = 0; with < 2; with++) {
+    atvi_infer_vi_weights_free(w);
+    s->climbs = with > 0;
+    ATVI_TRY(adapt(s, &share));
+    if (share > 0) ATVI_TRY(draw_all(s, share, w));
+    if (v->cut || with > 0) break;
+    if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < LACKING) break;
+  }
+  return ATVI_OK;
 }
 
 atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w) {

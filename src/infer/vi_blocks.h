@@ -4,7 +4,8 @@
  *
  *     x_0 = mean_0 + chol_0 y_0,   x_b = mean_b + slope_b (x_0 - from) + chol_b y_b
  *
- * where each y of a block has halves of two normal distributions with different widths, as in Geweke (1989). */
+ * where each y of a block has halves of two normal distributions with different widths, as in Geweke (1989). Where that follows what is
+ * common too loosely, every block goes to its maximum for each draw of what is common, and has its middle and its factor there. */
 #ifndef ATVI_INFER_VI_BLOCKS_H
 #define ATVI_INFER_VI_BLOCKS_H
 
@@ -31,6 +32,8 @@ typedef struct {
   atvi_idx most;
   /* [common] */
   double *from;
+  /* What found it (vi_arrow.c). */
+  struct atvi_vi_finder *finder;
   atvi_pool *pool;
 } atvi_vi_arrow;
 
@@ -43,5 +46,10 @@ ATVI_CHECKED atvi_status atvi_infer_vi_arrow_new(atvi_vi *v, atvi_pool *pool, at
  * for most values of what is common. *found: there is one, and no block has two. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double *start,
                                                   bool *found);
+/* Brings every block from x[d][n], n at most ATVI_VI_ARROW_CLIMBS, to its maximum: mid[d][n], and the factors of the covariances there,
+ * chol[n][1 + blocks][most][most], of which the first n_b^2 numbers are those of block b. */
+enum { ATVI_VI_ARROW_CLIMBS = 64 };
+void atvi_infer_vi_arrow_climb(const atvi_vi_arrow *a, atvi_idx n, const double *x, double *mid,
+                               double *chol);
 
 #endif

@@ -129,7 +129,7 @@ atvi_memo_key atvi_io_memo_key(atvi_memo_key key, const void *bytes, size_t n) {
 /* False: out of memory; the buffer stays as it is. */
 static bool reserve(atvi_memo *m, buffer *b, size_t n) {
   if (n <= b->cap) return true;
-  size_t cap = n > 2 * b->cap ? n : 2 * b->cap;
+  size_t cap = n > 2 * b->cap || n > EVALUATIONS_MOST ? n : 2 * b->cap;
   char *more = atvi_block(m->ctx, cap);
   if (!more) return false;
   if (b->n > 0) memcpy(more, b->bytes, b->n);
@@ -399,7 +399,8 @@ void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *
   pthread_mutex_lock(&m->lock);
   /* Only the caller's thread may use the context: it makes room in time for the others, whose entries are lost if it does not. */
   bool wanted = !m->failed && m->n_known + m->log.n < EVALUATIONS_MOST;
-  size_t room = 2 * (m->log.n + size);
+  size_t room = 2 * (m->log.n + size), most = EVALUATIONS_MOST + 2 * size;
+  if (room > most) room = m->log.n + size > most ? m->log.n + size : most;
   if (wanted && caller && room > m->log.cap) (void)reserve(m, &m->log, room);
   if (wanted && m->log.n + size <= m->log.cap) append_entry(&m->log, e, bytes);
   if (caller && due(m)) write_now(m);

@@ -26,6 +26,9 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.grad_x, (d + 1) * L);
   ATVI_TAKE(a, head.grad_l, (d + 1) * L);
   ATVI_TAKE(a, head.value, L);
+  ATVI_TAKE(a, head.unit_p, (m->n_array + 1) * L);
+  ATVI_TAKE(a, head.unit_l, (m->n_array + 1) * L);
+  ATVI_TAKE(a, head.unit_x, (m->n_array + 1) * L);
   ATVI_TAKE(a, head.hoist, (nh + 1) * L);
   ATVI_TAKE(a, head.seeds, (nh + n + n_arg + 1) * L);
   ATVI_TAKE(a, head.y0, (n + 1) * L);
@@ -179,7 +182,11 @@ static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
   return output >= 0 ? states + output * m->n_state * L : states;
 }
 
-/* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar. */
+static void add_lanes(const double from[L], double to[L]) {
+  for (int l = 0; l < L; l++) to[l] += from[l];
+}
+
+/* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar; and what is of each unit to w->unit_l. */
 static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, double sum[L]) {
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     const atvi_rows *rows = &m->rows[k];
@@ -194,9 +201,11 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
       } else {
         atvi_graph_prog_run(&rows->value, w->scratch, in, (double *[]){w->el});
       }
-      for (atvi_idx e = 0; e < rows->n_el; e++)
-        if (mask[e] != 0)
-          for (int l = 0; l < L; l++) sum[l] += w->el[e * L + l];
+      for (atvi_idx e = 0; e < rows->n_el; e++) {
+        if (mask[e] == 0) continue;
+        add_lanes(w->el + e * L, sum);
+        if (rows->unit) add_lanes(w->el + e * L, w->unit_l + rows->unit[r * rows->n_el + e] * L);
+      }
     }
   }
 }
@@ -205,7 +214,8 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
  * them. Returns whether any lane is inside. */
 static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_outcome outcome[L]) {
   int inside = -1;
-  atvi_graph_prog_run(&m->prior, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_p});
+  atvi_graph_prog_run(&m->prior, w->scratch, (const double *[]){w->theta},
+                      (double *[]){w->value, w->grad_p, w->unit_p});
   for (int l = 0; l < L; l++) {
     bool in = w->value[l] > -HUGE_VAL && w->value[l] < HUGE_VAL;
     for (atvi_idx i = 0; in && i < m->target.d; i++) {
@@ -225,8 +235,10 @@ static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_ou
 static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
   if (!m->has_extra) return;
   const atvi_prog *p = w->branch > 0 ? &m->branch[w->branch - 1] : &m->extra;
-  atvi_graph_prog_run(p, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_x});
-  for (int l = 0; l < L; l++) ll[l] += w->value[l];
+  atvi_graph_prog_run(p, w->scratch, (const double *[]){w->theta},
+                      (double *[]){w->value, w->grad_x, w->unit_x});
+  add_lanes(w->value, ll);
+  for (atvi_idx u = 0; w->branch == 0 && u < m->n_array; u++) add_lanes(w->unit_x + u * L, w->unit_l + u * L);
 }
 
 /* Ways to run setup and the solver: as usual, with the steps of the last taped run, or near rounding. */
@@ -283,6 +295,7 @@ static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, 
     memset(w->seeds, 0, (size_t)((m->n_hoist + n + n_arg) * L) * sizeof *w->seeds);
   }
   for (int l = 0; l < L; l++) ll[l] = 0;
+  memset(w->unit_l, 0, (size_t)(m->n_array * L) * sizeof *w->unit_l);
   likelihood(m, w, grad, ll);
   if (m->emulated)
     atvi_model_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
@@ -329,15 +342,27 @@ static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, a
     for (int l = 0; l < real; l++) to[i * b->B + first + l] = isfinite(value[l]) ? from[i * L + l] : 0;
 }
 
+/* What is of each unit: [n_array][B]. Without a prior of the point, or what nobody can tell, the density is 0. */
+static void put_units(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real,
+                      const double *from, const double lp[L]) {
+  for (atvi_idx u = 0; to && u < m->n_array; u++)
+    for (int l = 0; l < real; l++) {
+      double x = from[u * L + l];
+      to[u * b->B + first + l] = isfinite(lp[l]) && isfinite(x) ? x : -HUGE_VAL;
+    }
+}
+
 /* One part of a group: points first .. first+L-1. Tells which have a likelihood. */
 static void run_part(const atvi_model *m, atvi_model_work *w, solving *solve, const atvi_batch *b,
                      atvi_idx first, int part, bool *good) {
-  bool want = b->log_lik || b->grad_lik;
+  bool want = b->log_lik || b->grad_lik || b->unit_lik;
   int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
   double lp[L], ll[L];
   atvi_outcome outcome[L];
   for (int l = 0; l < L; l++) ll[l] = -HUGE_VAL;
   if (prior(m, w, lp, outcome) && want) evaluate(m, w, solve, part, b->grad_lik != NULL, ll, outcome);
+  put_units(m, b, b->unit_prior, first, real, w->unit_p, lp);
+  put_units(m, b, b->unit_lik, first, real, w->unit_l, lp);
   put(b->log_prior, first, real, lp);
   put(b->log_lik, first, real, ll);
   put_gradient(m, b, b->grad_prior, first, real, w->grad_p, lp);

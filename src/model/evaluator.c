@@ -193,6 +193,7 @@ static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) 
 
 /* Seconds per point from which an evaluation is kept: cheaper ones are repeated as fast as they are read. */
 #define DEAR_S 2e-5
+#define BYTE_S 1e-8 /* and what a disk takes for a byte */
 
 /* Copies what was asked of a group into packed, or (back) out of it. packed NULL: nothing is copied. Returns its bytes. */
 static size_t pack(const atvi_evaluator *ev, const atvi_batch *b, double *packed, bool back) {
@@ -247,7 +248,7 @@ static void eval_or_find(atvi_evaluator *ev, seat *s, const atvi_batch *b, eval_
   }
   double begun_s = atvi_clock_s();
   eval(ev, s, b);
-  if (atvi_clock_s() - begun_s < DEAR_S * (double)b->B) return;
+  if (atvi_clock_s() - begun_s < DEAR_S * (double)b->B + BYTE_S * (double)n) return;
   pack(ev, b, s->packed, false);
   atvi_io_memo_put(ev->memo, s == ev->seats[0], key, s->packed, n);
 }

@@ -80,6 +80,8 @@ atvi_status atvi_model_describe(atvi_model *m) {
   t->param = param;
   t->n_derived = lang->n_derived;
   t->derived = derived;
+  t->n_unit = m->n_array;
+  t->unit = m->array;
   return t->name ? atvi_model_place(m) : ATVI_ENOMEM;
 }
 
@@ -101,6 +103,7 @@ atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(atvi_model_rows(m));
   ATVI_TRY(find_apart(m, opts->apart, &apart));
   ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
+  ATVI_TRY(atvi_model_arrays(m));
   ATVI_TRY(atvi_model_describe(m));
   ATVI_TRY(atvi_model_programs(m, opts->interpret));
   m->target.n_branch = m->n_branch;

@@ -111,6 +111,7 @@ typedef struct {
   atvi_idx *observe; /* [n_el] which lang->observe; -1: none */
   atvi_element_kind *kind; /* [n_el]; NULL for counts of sizes */
   atvi_node size;          /* of counts of sizes: which */
+  atvi_idx *unit;          /* [n_row][n_el] the unit it is of, if arrays make units (arrays.c); else NULL */
   atvi_node *node;         /* [n_el] while building; without what a histogram of counts takes over */
   atvi_node *whole;        /* [n_el] while building; with it */
   atvi_node *known_node;   /* [n_known] while building */
@@ -173,6 +174,10 @@ struct atvi_model {
   atvi_idx *place;              /* [n_place] their parameters */
   atvi_node *place_node;        /* [n_place][2] location and scale */
   atvi_prog placed, placed_vjp; /* PARAM -> place_node, and its adjoint; only if n_place > 0 */
+  /* Units that arrays make (arrays.c), the first is what is common; 0: none. Sums of the log prior and of log_extra: [n_array]. */
+  atvi_idx n_array;
+  const atvi_unit *array;
+  atvi_node *array_prior, *array_extra;
   bool has_extra;
   atvi_idx n_branch;      /* alternatives of log_extra (branches.c) */
   atvi_node *branch_node; /* [n_branch] */
@@ -264,8 +269,16 @@ ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that neve
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
-ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m);    /* priors that depend on others */
-ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m); /* the target */
+ATVI_CHECKED atvi_status atvi_model_arrays(atvi_model *m);                   /* units that arrays make */
+ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m); /* priors that depend on others */
+/* How the model uses a parameter with a standard prior: as location + scale theta. */
+typedef struct {
+  bool found;
+  atvi_node location, scale;
+} atvi_use;
+/* [parameters], in the model's pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_model_uses(atvi_model *m, atvi_use **out);
+ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m);                 /* the target */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
@@ -297,12 +310,13 @@ typedef struct {
   atvi_ctx *ctx;
   double *theta, *grad_p, *grad_x, *grad_l; /* [d][L] */
   double *value;                            /* [1][L] */
-  double *hoist, *hoist_bar;                /* [n_hoist][L] */
-  double *seeds;                            /* [n_hoist + n + n_arg][L] adjoints of setup's results */
-  double *y0, *y0_bar;                      /* [n][L] */
-  double *arg, *arg_bar;                    /* [n_arg][L] of processes */
-  double *yout, *ybar;                      /* [n_output][n][L] */
-  double *el;                               /* [max(max_el, args, ...)][L] */
+  double *unit_p, *unit_l, *unit_x; /* [n_array][L] log prior, log likelihood and log_extra of units */
+  double *hoist, *hoist_bar;        /* [n_hoist][L] */
+  double *seeds;                    /* [n_hoist + n + n_arg][L] adjoints of setup's results */
+  double *y0, *y0_bar;              /* [n][L] */
+  double *arg, *arg_bar;            /* [n_arg][L] of processes */
+  double *yout, *ybar;              /* [n_output][n][L] */
+  double *el;                       /* [max(max_el, args, ...)][L] */
   double *scratch;
   atvi_idx branch;               /* that is evaluated instead of extra, counted from 1; 0: none */
   double *time;                  /* [1] */

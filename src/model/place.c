@@ -9,6 +9,8 @@
  *   beta                           location and scale of the logit
  *   uniform                        its ends
  *
+ * A parameter with a standard normal prior that the model uses as location + scale theta (uses.c) has these.
+ *
  * For the last four, location and scale need not be those of any moment: whatever they are, the change of coordinates is exact. They
  * only have to follow the prior. Other truncated priors stay as they are. */
 #include "model/model.h"
@@ -127,21 +129,23 @@ static atvi_idx parameter(const atvi_model *m, atvi_node x) {
 }
 
 /* A parameter with a prior of its own that is the location of others. */
-static bool is_location(const atvi_model *m, atvi_idx i) {
+static bool is_location(const atvi_model *m, const atvi_use *use, atvi_idx i) {
   const atvi_lang_param *p = m->lang->param;
-  for (atvi_idx k = 0; k < m->lang->n_param; k++)
+  for (atvi_idx k = 0; k < m->lang->n_param; k++) {
+    if (use[k].found && parameter(m, use[k].location) == i) return true;
     for (int a = 0; a < p[k].n_arg && m->level[k] > 0; a++)
       if (parameter(m, p[k].arg[a]) == i && p[k].dist != ATVI_DIST_UNIFORM) return true;
+  }
   return false;
 }
 
-static bool set_link(atvi_model *m, atvi_idx i, atvi_prior_link *link) {
+static bool set_link(atvi_model *m, const atvi_use *use, atvi_idx i, atvi_prior_link *link) {
   const atvi_lang_param *p = &m->lang->param[i];
-  node loc, scale;
-  bool top = m->level[i] == 0 && p->dist == ATVI_DIST_NORMAL && is_location(m, i);
+  node loc = use[i].location, scale = use[i].scale;
+  bool top = m->level[i] == 0 && p->dist == ATVI_DIST_NORMAL && is_location(m, use, i);
   link->location = -1;
-  if (m->level[i] == 0 && !top) return true;
-  link->form = form(m->lang->graph, p, &loc, &scale);
+  if (m->level[i] == 0 && !top && !use[i].found) return true;
+  link->form = use[i].found ? ATVI_PRIOR_STANDARD : form(m->lang->graph, p, &loc, &scale);
   if (link->form == ATVI_PRIOR_ALONE) return true;
   if (atvi_graph_failed(m->lang->graph)) return false;
   dependences dep = {.pool = m->pool, .d = m->lang->n_param};
@@ -163,8 +167,10 @@ atvi_status atvi_model_place(atvi_model *m) {
   m->place = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *m->place);
   m->place_node = atvi_pool_take(m->pool, (size_t)(2 * d + 1), sizeof *m->place_node);
   if (!link || !m->place || !m->place_node || !levels(m)) return ATVI_ENOMEM;
+  atvi_use *use;
+  ATVI_TRY(atvi_model_uses(m, &use));
   for (atvi_idx i = 0; i < d; i++)
-    if (!set_link(m, i, &link[i])) return ATVI_ENOMEM;
+    if (!set_link(m, use, i, &link[i])) return ATVI_ENOMEM;
   if (m->n_place > 0) m->target.prior = link;
   return atvi_graph_failed(m->lang->graph) ? ATVI_ENOMEM : ATVI_OK;
 }

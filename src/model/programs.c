@@ -198,7 +198,8 @@ static bool gradient(builder *b, atvi_prog_spec *s, atvi_idx n, const atvi_node 
   return scatter(b, s, &picked, 0);
 }
 
-static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *x) {
+/* parts: [n_array] what x is the sum of, as the third output; NULL: not wanted. */
+static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *x, const atvi_node *parts) {
   atvi_idx d = b->lang->n_param;
   atvi_node *one = take(b, 1, sizeof *one);
   if (!one) return false;
@@ -206,7 +207,9 @@ static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *
   atvi_prog_spec *s = begin(b, name, -1);
   in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   out(s, 1, x, false);
-  return gradient(b, s, 1, x, one);
+  bool ok = gradient(b, s, 1, x, one);
+  if (parts) out(s, b->m->n_array, parts, false);
+  return ok;
 }
 
 static bool setup(builder *b) {
@@ -382,8 +385,8 @@ static atvi_status hot(builder *b, bool interpret) {
   b->spec = take(b, 19 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
-  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
-            scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
+  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior, m->array_prior) &&
+            scalar_with_gradient(b, "extra", &b->lang->log_extra, m->array_extra) && setup(b) &&
             solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false, true);
   if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false, false);
   for (atvi_idx c = 0; ok && c < m->n_combo; c++)
@@ -529,7 +532,8 @@ static atvi_status cold(builder *b) {
     out(cold_begin(b, "each", k, n_col), rows->n_el, rows->whole, false);
   }
   const atvi_idx first_branch = b->n_spec;
-  for (atvi_idx k = 0; ok && k < m->n_branch; k++) ok = scalar_with_gradient(b, "branch", &m->branch_node[k]);
+  for (atvi_idx k = 0; ok && k < m->n_branch; k++)
+    ok = scalar_with_gradient(b, "branch", &m->branch_node[k], NULL);
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   atvi_module_info info;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false},

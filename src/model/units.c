@@ -337,7 +337,9 @@ static atvi_status lay_out_priors(atvi_model *m) {
     const atvi_prior_link *of = part->m->target.prior;
     for (atvi_idx i = 0; of && i < part->m->target.d; i++) {
       atvi_idx g = part->param[i];
-      if (of[i].form == ATVI_PRIOR_ALONE || placed_by[g] >= 0) continue;
+      /* A part may use what is common in a way of its own. */
+      bool alone = of[i].form == ATVI_PRIOR_STANDARD && i < part->n_outer;
+      if (of[i].form == ATVI_PRIOR_ALONE || alone || placed_by[g] >= 0) continue;
       atvi_idx *on = take(m, of[i].n_on, sizeof *on);
       if (!on) return ATVI_ENOMEM;
       for (atvi_idx k = 0; k < of[i].n_on; k++) on[k] = part->param[of[i].on[k]];

@@ -15,6 +15,8 @@ typedef struct {
 
 static frame frame_at(const atvi_anchor *a, atvi_idx j) {
   double s = a->scale[j], k = a->k[j], r = a->r[j], share = 1 / (1 + k * s * s);
+  if (a->form == ATVI_PRIOR_STANDARD)
+    return (frame){s, k, r, share, share * s * (r - k * a->loc[j]), sqrt(share)};
   return (frame){s, k, r, share, share * (a->loc[j] + s * s * r), s > 0 ? s * sqrt(share) : NAN};
 }
 
@@ -76,6 +78,14 @@ void atvi_transform_anchor_vjp(const atvi_anchor *a, atvi_idx n, const double *z
       du = du * exp(log_slope(u)) + dldj[j] * (1 - 2 * sigma(u));
     double dlog_spread = dldj[j] + du * f.spread * z[j], s2 = f.s * f.s;
     dz[j] = du * f.spread;
+    if (a->form == ATVI_PRIOR_STANDARD) {
+      double by = f.r - f.k * a->loc[j], dlog_share = du * f.middle + 0.5 * dlog_spread;
+      to->loc[j] -= du * f.share * f.s * f.k;
+      to->scale[j] += du * f.share * by - 2 * f.k * f.s * f.share * dlog_share;
+      to->k[j] -= du * f.share * f.s * a->loc[j] + s2 * f.share * dlog_share;
+      to->r[j] += du * f.share * f.s;
+      continue;
+    }
     to->loc[j] += du * f.share;
     to->scale[j] += dlog_spread * f.share / f.s + du * 2 * f.s * f.share * (f.r - f.k * f.middle);
     to->k[j] -= s2 * f.share * (du * f.middle + 0.5 * dlog_spread);

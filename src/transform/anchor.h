@@ -17,7 +17,8 @@
  *           and r / (1 + k s^2), which add up over all that have this location.
  * RATIO     theta = s^w z with w = 1 / (1 + k), k in units of the precision of log z under the prior: the same for a family of
  *           scales, whose spread in log theta is constant; z keeps its bound at 0.
- * INTERVAL  is LINE with k = 0 and z in (0, 1). */
+ * INTERVAL  is LINE with k = 0 and z in (0, 1).
+ * STANDARD  theta is standard under the prior, and the data inform u = mu + s theta. It is (u - mu) / s with u as above. */
 #ifndef ATVI_TRANSFORM_ANCHOR_H
 #define ATVI_TRANSFORM_ANCHOR_H
 
@@ -38,7 +39,7 @@ typedef struct {
 /* Bounds of z for a form. */
 void atvi_transform_anchor_bounds(atvi_prior_form form, double *lower, double *upper);
 
-/* z, theta, ldj: [n]; log |d theta / d z| is added to ldj. A scale that is not positive gives NaN. z and theta may be the same
+/* z, theta, ldj: [n]; log |d theta / d z| is added to ldj. A scale that is not positive gives NaN, but for STANDARD. z and theta may be the same
  * array. */
 void atvi_transform_anchor_fwd(const atvi_anchor *a, atvi_idx n, const double *z, double *theta, double *ldj);
 /* Adjoint: dz[n] is set from dtheta[n] and dldj[n], and may be the same array as dtheta. */

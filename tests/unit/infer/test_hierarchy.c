@@ -240,6 +240,86 @@ static void circles_of_priors_are_refused(void) {
   shut(w);
 }
 
+/* ---- parameters with standard priors ---- */
+
+static const char *const STANDARD = "index g = 1..4\nconst y[g] = [2.31, 1.12, 3.07, -0.4]\nparam mu ~ "
+                                    "normal(0, 5)\nparam tau ~ halfnormal(2)\n"
+                                    "param z[g] ~ normal(0, 1)\n";
+
+/* As if the same prior were written with mu and tau inside, whether elements are named one by one or picked by a row. */
+static void standard_parameters_know_their_use(void) {
+  test_file("y.csv", "g,y\n1,2.31\n2,1.12\n3,3.07\n4,-0.4\n");
+  static const char *const data[] = {
+      "logp sum(i in g: -0.5*((y[i] - (mu + tau*z[i]))/0.8)^2)\n",
+      "let th[i in g] = z[i]*tau + mu\nlogp sum(i in g: -0.5*((y[i] - th[i])/0.8)^2)\n",
+      "data \"y.csv\"\nobserve y ~ normal(mu + tau*z[g], 0.8)\n"};
+  for (int k = 0; k < 3; k++) {
+    points p;
+    world w = open_model(with_data(STANDARD, data[k]));
+    scatter_points(w.d, 0.9, &p);
+    evaluate(&w, 1, &p);
+    for (atvi_idx i = 0; i < w.d; i++) {
+      const atvi_map *m = &w.s->map[i];
+      atvi_space_link link = w.s->link[i];
+      CHECK(link.form == (i == 0 ? ATVI_PRIOR_LINE : i == 1 ? ATVI_PRIOR_ALONE : ATVI_PRIOR_STANDARD));
+      if (i == 1) continue;
+      if (i > 1) CHECK_REL(link.k, 1 / 0.64, 1e-6);
+      for (int j = 0; j < B; j++)
+        CHECK_ABS(p.dx[i * B + j] / m->scale, -(m->loc + m->scale * p.x[i * B + j]), 1e-5 * (1 + m->scale));
+    }
+    check_gradient(&w);
+    shut(w);
+  }
+}
+
+/* Kin that are rotated; groups within groups; a sum that depends on the row. */
+static void standard_parameters_in_other_places(void) {
+  world w = open_model(
+      "param tau ~ halfnormal(1)\nparam a ~ normal(0, 2)\nparam w[1..3] ~ normal(0, 1)\n"
+      "logp -20*(tau*w[1] + tau*w[2] + tau*w[3] - 1)^2 - 9*(tau*w[1] - tau*w[2] + a)^2 - tau*w[3]\n");
+  CHECK_INT(w.s->n_kin, 1);
+  CHECK(w.s->kin[0].turn && w.s->link[2].form == ATVI_PRIOR_STANDARD);
+  check_gradient(&w);
+  shut(w);
+  w = open_model("param mu ~ normal(0, 5)\nparam tau ~ halfnormal(2)\nparam kappa ~ halfnormal(2)\nparam "
+                 "z[1..2] ~ normal(0, 1)\n"
+                 "param e[1..2, 1..2] ~ normal(0, 1)\nlet m[i in 1..2] = mu + tau*z[i]\n"
+                 "logp sum(i in 1..2, j in 1..2: -(i*j - (m[i] + kappa*e[i, j]))^2)\n");
+  CHECK(w.s->link[3].form == ATVI_PRIOR_STANDARD && w.s->link[5].form == ATVI_PRIOR_STANDARD);
+  CHECK(w.s->link[5].level > w.s->link[3].level);
+  check_gradient(&w);
+  shut(w);
+  test_file("x.csv", "g,x,y\n1,0.5,2.31\n2,1,1.12\n2,2,3.07\n1,-1,-0.4\n");
+  w = open_model(
+      "index g = 1..2\nparam tau ~ halfnormal(2)\nparam b ~ normal(0, 1)\nparam z[g] ~ student(4, 0, 1)\n"
+      "data \"x.csv\"\nobserve y ~ normal(b*x + tau*z[g], 0.8)\n");
+  CHECK(w.s->link[1].form == ATVI_PRIOR_ALONE && w.s->link[2].form == ATVI_PRIOR_STANDARD);
+  check_gradient(&w);
+  shut(w);
+}
+
+/* The terms of a sum and the steps of a walk are on a par. A scale that may change its sign, a parameter that others' priors depend on, and a
+ * prior that is not standard do not count. */
+static void standard_parameters_are_counted(void) {
+  static const char *const text[] = {
+      "param s ~ halfnormal(1)\nparam x ~ normal(0, 1)\nparam y ~ normal(0, 1)\nlogp -(s*x + s*y - 1)^2\n",
+      "param s ~ normal(1, 1)\nparam x ~ normal(0, 1)\nlogp -(s*x - 1)^2\n",
+      "param s ~ halfnormal(1)\nparam x ~ normal(0, 1)\nparam y ~ normal(x, 1)\nlogp -(s*x - 1)^2 - y^2\n",
+      "param s ~ halfnormal(1)\nparam x ~ normal(0, 2)\nlogp -(s*x - 1)^2\n",
+      "param s ~ halfnormal(1)\nparam z[1..5] ~ normal(0, 1)\nlet a = s*z[1]\nlet b = a + s*z[2]\nlet c = b "
+      "+ s*z[3]\n"
+      "let d = c + s*z[4]\nlet e = d + s*z[5]\nlogp -(a - 1)^2 - b^2 - (c + 1)^2 - d^2 - e^2\n"};
+  static const int want[] = {2, 0, 0, 0, 5};
+  for (int k = 0; k < 5; k++) {
+    int n = 0;
+    world w = open_model(text[k]);
+    for (atvi_idx i = 0; i < w.d; i++) n += w.s->link[i].form == ATVI_PRIOR_STANDARD;
+    CHECK_MSG(n == want[k], "text %d: %d", k, n);
+    check_gradient(&w);
+    shut(w);
+  }
+}
+
 static void own_maps_are_respected(void) {
   world w =
       open_model("param mu ~ normal(0, 1)\nparam x ~ lognormal(mu, 1) map log\nparam y ~ lognormal(mu, 1)\n");
@@ -357,4 +437,7 @@ TESTS({"gradient", gradient_and_inverse}, {"prior", prior_has_no_dependence},
       {"posterior", normal_posterior_has_no_dependence}, {"kin", kin_have_no_dependence},
       {"kin_circle", kin_in_a_circle_go_alone}, {"circles", circles_of_messages_are_cut},
       {"refused", circles_of_priors_are_refused}, {"maps", own_maps_are_respected},
-      {"schools", eight_schools}, {"funnel", funnel}, {"scales", scales}, {"faults", survives_faults})
+      {"standard", standard_parameters_know_their_use},
+      {"standard_places", standard_parameters_in_other_places},
+      {"standard_count", standard_parameters_are_counted}, {"schools", eight_schools}, {"funnel", funnel},
+      {"scales", scales}, {"faults", survives_faults})

@@ -3,9 +3,9 @@
 #include "testing.h"
 #include "transform/anchor.h"
 
-static const atvi_prior_form FORMS[] = {ATVI_PRIOR_LINE, ATVI_PRIOR_LOG, ATVI_PRIOR_LOGIT, ATVI_PRIOR_RATIO,
-                                        ATVI_PRIOR_INTERVAL};
-enum { N_FORM = 5, LOC = 0, SCALE, K, R, Z, N_IN };
+static const atvi_prior_form FORMS[] = {ATVI_PRIOR_LINE,  ATVI_PRIOR_LOG,      ATVI_PRIOR_LOGIT,
+                                        ATVI_PRIOR_RATIO, ATVI_PRIOR_INTERVAL, ATVI_PRIOR_STANDARD};
+enum { N_FORM = 6, LOC = 0, SCALE, K, R, Z, N_IN };
 static const double KS[] = {0, 0.37, 8.2};
 
 /* One point: {loc, scale, k, r, z} to theta and ldj. */
@@ -120,13 +120,25 @@ static void posterior_is_standard_normal(void) {
     }
 }
 
+/* The two ways to write a hierarchy have the same coordinate. */
+static void standard_is_the_line_seen_from_its_prior(void) {
+  for (int k = 0; k < 3; k++) {
+    double in[N_IN], line[2], standard[2];
+    input(ATVI_PRIOR_LINE, KS[k], in);
+    at(ATVI_PRIOR_LINE, in, line);
+    at(ATVI_PRIOR_STANDARD, in, standard);
+    CHECK_REL(in[LOC] + in[SCALE] * standard[0], line[0], 1e-13);
+    CHECK_REL(standard[1] + log(in[SCALE]), line[1], 1e-13);
+  }
+}
+
 static void far_and_wrong_points(void) {
   double lower, upper, out[2], in[N_IN];
   for (int f = 0; f < N_FORM; f++) {
     input(FORMS[f], 0, in);
     in[SCALE] = f % 2 ? 0 : -0.3;
     at(FORMS[f], in, out);
-    CHECK(isnan(out[1]));
+    CHECK(FORMS[f] == ATVI_PRIOR_STANDARD ? out[0] == in[Z] : isnan(out[1]));
   }
   input(ATVI_PRIOR_LOG, 0, in);
   for (int sign = -1; sign < 2; sign += 2) {
@@ -144,4 +156,4 @@ static void far_and_wrong_points(void) {
 
 TESTS({"inverse", inverse_and_jacobian}, {"adjoint", adjoint_is_right},
       {"message", messages_are_what_integration_leaves}, {"posterior", posterior_is_standard_normal},
-      {"far", far_and_wrong_points})
+      {"standard", standard_is_the_line_seen_from_its_prior}, {"far", far_and_wrong_points})
