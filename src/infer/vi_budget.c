@@ -10,9 +10,6 @@
 #include "infer/vi_state.h"
 #include <math.h>
 
-/* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it costs little there, and what q still lacks in
- * corners would be found, and covered, at a higher price. */
-enum { FEW = 4 };
 #define HALF                                                                                                 \
   0.5 /* of the variance of log weights: what a round leaves, where there was none before to tell */
 
@@ -34,7 +31,7 @@ double atvi_infer_vi_draws(const atvi_vi *v, double share) {
 
 int atvi_infer_vi_round_steps(const atvi_vi *v) {
   int n = (int)v->tuning.round_steps, d = (int)v->d;
-  return d == 1 ? 8 * n : d < FEW ? FEW * n / d : n;
+  return d == 1 ? 8 * n : d < ATVI_VI_FEW ? ATVI_VI_FEW * n / d : n;
 }
 
 double atvi_infer_vi_round_runs(const atvi_vi *v) {
@@ -65,7 +62,7 @@ static bool is_sound(const atvi_vi *v, double part, const atvi_vi_worth *w) {
 
 bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, const atvi_vi_worth *before,
                              const atvi_vi_worth *now) {
-  if (v->d < FEW) return false;
+  if (v->d < ATVI_VI_FEW) return false;
   double left = before ? fmin(1, log(now->share) / log(before->share)) : HALF;
   return is_sound(v, part, now) &&
          atvi_infer_vi_saving(v, part, now->share, left) < atvi_infer_vi_round_runs(v);

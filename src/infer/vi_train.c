@@ -298,13 +298,13 @@ static average difference(const double *a, const double *b, double *var) {
   return (average){mean, sqrt(*var / n), n / ATVI_VI_TEST};
 }
 
-/* Moves m, by steps that fall to 0, and the average of its iterates, which remembers about a round. */
+/* Moves m, by steps that fall to 0 unless rounds are long, and the average of its iterates, which remembers about a round. */
 static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step, int *age,
                       double *avg) {
   int n = atvi_infer_vi_round_steps(v);
   for (int k = 0; k < n; k++) {
     if (atvi_infer_vi_over(v)) return false;
-    one_step(v, m, o, step * (1 - (double)k / n));
+    one_step(v, m, o, v->d < ATVI_VI_FEW ? step : step * (1 - (double)k / n));
     double keep = fmin(1 - 1.0 / n, 1 - 2.0 / (++*age + 1));
     for (atvi_idx i = 0; i < v->size; i++) avg[i] = keep * avg[i] + (1 - keep) * m->phi[i];
   }

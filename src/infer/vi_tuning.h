@@ -85,8 +85,11 @@ enum {
   ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
   ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */
-  ATVI_VI_DRAWS_STEP = 64,  /* draws per block: their number is a multiple of it */
-  ATVI_VI_BLOCK_MOST = 64,  /* coordinates of a block, at most */
+  /* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it costs little there, and what q still lacks in
+   * corners would be found, and covered, at a higher price. */
+  ATVI_VI_FEW = 4,
+  ATVI_VI_DRAWS_STEP = 64, /* draws per block: their number is a multiple of it */
+  ATVI_VI_BLOCK_MOST = 64, /* coordinates of a block, at most */
 };
 #define ATVI_VI_ESS 10000.0 /* effective size wanted: a mean is then known to 0.01 standard deviations */
 #define ATVI_VI_ESS_WIDE                                                                                     \
