@@ -176,6 +176,8 @@ typedef struct {
   const atvi_unit *unit;
   /* Alternatives in the text of the density, see eval_branch; 0: none. */
   atvi_idx n_branch;
+  /* About how many arithmetic operations an evaluation without gradients takes at one point, counted, not timed; 0: not known. */
+  double operations;
 } atvi_target;
 
 #ifdef __cplusplus

@@ -13,9 +13,8 @@ static const double ONE = 1;
 enum { WIDE = 60, WIDE_FACTORS = 5 };
 /* Above this many, units are fitted one by one: below, a flow takes no longer. */
 enum { MANY = 30 };
-#define GRADIENT_RUNS 3.0 /* that a gradient costs */
-#define WELL_BELOW 0.7    /* of its threshold is k-hat where there is no need to look for better */
-#define ENOUGH 0.5        /* of the effective size wanted */
+#define WELL_BELOW 0.7 /* of its threshold is k-hat where there is no need to look for better */
+#define ENOUGH 0.5     /* of the effective size wanted */
 
 atvi_vi_opts atvi_infer_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
@@ -243,7 +242,6 @@ typedef enum {
   DELIVER
 } phase;
 
-#define LOOK_AGAIN 0.01 /* of the evidence so far, which a look finds missing before there is another */
 enum { SEEKS = 4 }; /* looks for what q misses, at most: each is for what the one before may have hidden */
 #define IN_A_HOLE                                                                                            \
   0.1 /* of the draws can be evaluated, at most, where training ended in a region of zero density */
@@ -263,12 +261,12 @@ static bool may_tune(const atvi_vi *v) {
   return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_infer_vi_over(v);
 }
 
-/* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
+/* Fine-tuning is tried where it would pay if it made draws as good as independent ones. */
 static bool wants_tuning(const fit *f) {
   const atvi_vi *v = f->v;
-  double share = f->w.psis.ess / (double)f->w.c.n;
-  return may_tune(v) && !v->wide && v->n_part == 1 &&
-         (v->opts.tune == ATVI_TUNE_ON || share < v->tuning.tune_below);
+  double cost = ATVI_VI_GRADIENT_RUNS * v->tuning.tune_steps * ATVI_VI_TEST + 2 * ATVI_VI_LOOK;
+  bool pays = atvi_infer_vi_saving(v, 1, f->w.psis.ess / (double)f->w.c.n, 0) > cost;
+  return may_tune(v) && !v->wide && v->n_part == 1 && (v->opts.tune == ATVI_TUNE_ON || pays);
 }
 
 static bool wants_exact(const fit *f) {
@@ -282,7 +280,7 @@ static bool wants_exact(const fit *f) {
 static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
   return f->sought > 0 && f->sought < SEEKS && v->n_part > v->looked && !(v->uncovered > 0) &&
-         v->log_missing > f->log_known + log(LOOK_AGAIN) && !atvi_infer_vi_over(v);
+         v->log_missing > f->log_known + log(ATVI_VI_LOOK_AGAIN) && !atvi_infer_vi_over(v);
 }
 
 /* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
@@ -291,7 +289,7 @@ static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
   double before = v->log_absent, least;
   f->log_known = atvi_infer_vi_all_evidence(v);
-  least = f->log_known + log(LOOK_AGAIN);
+  least = f->log_known + log(ATVI_VI_LOOK_AGAIN);
   ATVI_TRY(atvi_infer_vi_seek(v));
   if (f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least))
     v->uncovered = exp(v->log_absent - f->log_known);
@@ -330,6 +328,7 @@ static phase after(const fit *f, phase now) {
   case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE:
+    if (v->enough && !over && !atvi_infer_vi_permits(&f->w)) return IMPROVE; /* what few draws did not show */
     return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
   case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
@@ -369,21 +368,27 @@ static void improve(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < v->tuning.blame) continue;
-    double share = v->n_part > 1 ? exp(p->log_evidence - all) : 1;
-    if (atvi_infer_vi_train_more(v, &p->at, v->tuning.step_round / 4, share, NULL).changed) p->drawn = 0;
+    atvi_vi_rounds_opts o = {.beta = 1,
+                             .step = v->tuning.step_round / 4,
+                             .most = INT32_MAX,
+                             .halvings = (int)v->tuning.halvings,
+                             .last = v->size,
+                             .share = v->n_part > 1 ? exp(p->log_evidence - all) : 1,
+                             .thorough = true};
+    if (atvi_infer_vi_rounds(v, &p->at, &o).changed) p->drawn = 0;
     if (may_tune(v)) tune(v, p);
     if (v->n_part > 1 && p->drawn == 0)
       p->log_evidence = atvi_infer_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
   }
 }
 
-/* Whether draws of m, the normal approximation itself, are worth so much that as many as are wanted take fewer runs than the shortest training. */
+/* Whether draws of m, the normal approximation itself, are worth so much that more of them cost less than the shortest training. */
 static bool needs_no_training(atvi_vi *v, const atvi_member *m) {
   const atvi_vi_tuning *t = &v->tuning;
-  double gradients = v->opts.batch * t->round_steps * (t->halvings + 1);
+  double cost = ATVI_VI_GRADIENT_RUNS * v->opts.batch * t->round_steps * (t->halvings + 1);
   atvi_vi_quality q = atvi_infer_vi_judge(v, m, v->scramble++, NULL);
   double draws = atvi_infer_vi_draws(v, q.share);
-  return v->opts.exact == ATVI_EXACT_AUTO && draws < GRADIENT_RUNS * gradients &&
+  return v->opts.exact == ATVI_EXACT_AUTO && atvi_infer_vi_saving(v, 1, q.share, 0) < cost &&
          draws * q.share > ENOUGH * ATVI_VI_ESS_WIDE &&
          atvi_math_psis_permits(ATVI_VI_LOOK, q.khat / WELL_BELOW, q.excess);
 }

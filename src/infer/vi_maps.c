@@ -236,27 +236,39 @@ static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   return true;
 }
 
-static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, double *share) {
+static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, atvi_vi_quality *q) {
   atvi_vi_rounds_opts o = {
       .beta = 1, .step = step, .most = (int)v->tuning.short_rounds, .halvings = INT32_MAX, .last = v->size};
   atvi_vi_trained t = atvi_infer_vi_rounds(v, m, &o);
-  *share = atvi_infer_vi_judge(v, m, v->scramble++, NULL).share;
+  if (!t.enough) *q = atvi_infer_vi_judge(v, m, v->scramble++, NULL);
   return t;
 }
 
-/* Short rounds for m under the old maps and for `folded` under the new ones; what their draws are worth decides which stays. */
+/* Whether a pilot costs more than it could save, next to one that came to q. */
+static bool is_idle(const atvi_vi *v, const atvi_vi_quality *q) {
+  double cost = v->tuning.short_rounds * atvi_infer_vi_round_runs(v) + ATVI_VI_LOOK;
+  return atvi_math_psis_permits(ATVI_VI_LOOK, q->khat, q->excess) &&
+         atvi_infer_vi_saving(v, 1, q->share, 0) < cost;
+}
+
+/* Short rounds for `folded` under the new maps and, unless that would not pay, for m under the old ones; what their draws are worth decides which
+ * stays. */
 static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *folded, const atvi_map *old,
                                double step, double handicap) {
   size_t bytes = (size_t)v->d * sizeof *old;
-  double share_old, share_folded;
+  atvi_vi_quality q_old, q_folded;
   atvi_member other = *folded;
   atvi_map *now = atvi_pool_take(v->pool, (size_t)v->d, sizeof *now);
   if (!now) return (atvi_vi_trained){.done = true, .step = step};
   memcpy(now, v->space->map, bytes);
-  atvi_vi_trained t = pilot(v, &other, step, &share_folded);
+  atvi_vi_trained t = pilot(v, &other, step, &q_folded);
+  if (t.done && (t.enough || is_idle(v, &q_folded))) {
+    *m = other;
+    return t;
+  }
   memcpy(v->space->map, old, bytes);
-  if (t.done) t = pilot(v, m, step, &share_old);
-  if (!t.done || !(share_folded > handicap * share_old)) return t;
+  if (t.done) t = pilot(v, m, step, &q_old);
+  if (!t.done || t.enough || !(q_folded.share > handicap * q_old.share)) return t;
   memcpy(v->space->map, now, bytes);
   *m = other;
   return t;
@@ -290,5 +302,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
     return ladder;
   }
   atvi_infer_vi_slopes(v, &draws);
-  return compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
+  atvi_vi_trained t = compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
+  t.step /= ATVI_VI_AGAIN; /* it was found by rounds, and can be believed */
+  return t;
 }

@@ -217,7 +217,9 @@ static bool move(herd *h) {
 /* As many as the dimension asks for, and as the budget has if the ladder is as long as that of q. A multiple of ATVI_LANES. */
 static atvi_idx points_wanted(const atvi_vi *v) {
   double wanted = v->tuning.points * (double)(v->d + 2), runs = (double)atvi_model_evaluator_count(v->ev),
-         least = 8 * ATVI_LANES, have = v->tuning.look_cost * runs / (v->tuning.sweeps * fmax(1, v->rungs));
+         least = 8 * ATVI_LANES,
+         have =
+             fmax(v->tuning.look_runs, v->tuning.look_cost * runs) / (v->tuning.sweeps * fmax(1, v->rungs));
   return (atvi_idx)(fmax(fmin(wanted, have), least) / ATVI_LANES) * ATVI_LANES;
 }
 

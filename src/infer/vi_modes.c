@@ -86,10 +86,10 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *c) {
   return (double)new < v->tuning.lacking *(double)good;
 }
 
-/* One component more, at p. much: it may overlap others. *astray: it is of no use. */
-static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool *astray) {
+/* One component more, at p, a part `lacking` of which the others lack. much: it may overlap them. *astray: it is of no use. */
+static atvi_status add_component(atvi_vi *v, const atvi_peak *p, double lacking, bool much, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
-  double share = exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v)));
+  double share = lacking * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v)));
   atvi_cloud seen;
   if (!atvi_infer_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
@@ -108,7 +108,7 @@ static atvi_status cover_peak(atvi_vi *v, atvi_peak *p) {
   bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > v->tuning.lost,
        astray = false;
   if (!much && before <= v->tuning.lacking) return ATVI_OK;
-  ATVI_TRY(add_component(v, p, much, &astray));
+  ATVI_TRY(add_component(v, p, before, much, &astray));
   if (!astray && lacking(v, p) <= 0.5 * before) return ATVI_OK;
   v->n_part--;
   p->hits = 0;
@@ -193,7 +193,7 @@ static atvi_status cover_piece(atvi_vi *v, atvi_peak *p) {
   bool astray = true;
   if (!(worth > atvi_infer_vi_all_evidence(v) + log(v->tuning.faint))) return ATVI_OK;
   if (before > v->tuning.apart) {
-    ATVI_TRY(add_component(v, p, false, &astray));
+    ATVI_TRY(add_component(v, p, before, false, &astray));
     if (!astray && lacking(v, p) <= 0.5 * before) return ATVI_OK;
     v->n_part--;
   }

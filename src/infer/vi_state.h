@@ -64,6 +64,8 @@ typedef struct {
   bool wide;
   /* Training ended by its own test. */
   bool converged;
+  /* Training of a component ended because more would cost more than it saves. */
+  bool enough;
   /* Something was left undone because the run had to end. */
   bool cut;
   /* As in atvi_made. */
@@ -130,6 +132,35 @@ bool atvi_infer_vi_member_new(atvi_vi *v, const double *shift, const double *cho
 double atvi_infer_vi_best_evidence(const atvi_vi *v);
 double atvi_infer_vi_all_evidence(const atvi_vi *v);
 
+/* ---- what a fit costs (vi_budget.c) ---- */
+
+/* Draws at most; and draws for the effective size wanted, if a draw is worth this share of an independent one. */
+double atvi_infer_vi_most_draws(const atvi_vi *v);
+double atvi_infer_vi_draws(const atvi_vi *v, double share);
+/* Steps of a round: more in few dimensions, where they cost little and the shape at a bound shows. */
+int atvi_infer_vi_round_steps(const atvi_vi *v);
+/* What a round costs, in model runs. */
+double atvi_infer_vi_round_runs(const atvi_vi *v);
+/* What weighted draws of a component are worth. */
+typedef struct {
+  /* Effective size per draw. */
+  double share;
+  /* The largest weight, in means. */
+  double top;
+  /* Share of the posterior that has such weights that q is said to lack it there. */
+  double lacking;
+  /* Their k-hat permits their use. */
+  bool permits;
+} atvi_vi_worth;
+atvi_vi_worth atvi_infer_vi_worth_of(const atvi_vi *v, atvi_idx n, const double *log_w);
+/* Draws saved, of a component that has this part of the posterior and whose draws are worth this share, if only a part `left` of the variance of
+ * their log weights is left. */
+double atvi_infer_vi_saving(const atvi_vi *v, double part, double share, double left);
+/* Whether another round of training would cost more than it saves: of a component that has this part of the posterior, was worth `before` a round ago (NULL:
+ * not known), and is worth `now`. */
+bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, const atvi_vi_worth *before,
+                             const atvi_vi_worth *now);
+
 /* ---- training (vi_train.c) ---- */
 
 ATVI_CHECKED atvi_status atvi_infer_vi_trainer_new(atvi_vi *v);
@@ -141,6 +172,8 @@ typedef struct {
   bool done;
   /* The member is not what it was. */
   bool changed;
+  /* It ended because more would cost more than it saves. */
+  bool enough;
   /* Adam's step at the end. */
   double step;
   /* Inverse temperature of the last rung. */
@@ -166,10 +199,12 @@ typedef struct {
   atvi_idx first, last;
   /* Of the posterior that m stands for: a gain of its own is worth that much less; 0: all. */
   double share;
+  /* To go on until the ELBO no longer improves, whatever that saves. */
+  bool thorough;
   /* Asked after each round, with the test draws; true ends the training. NULL: never. */
   bool (*enough)(atvi_vi *v, const atvi_cloud *test);
 } atvi_vi_rounds_opts;
-/* Rounds until the ELBO no longer improves. */
+/* Rounds until they no longer pay, or the ELBO no longer improves. */
 atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
 /* All of it, as the options say: ladder and rounds. */
 bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m);
@@ -231,9 +266,6 @@ ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w
 /* Draws block by block (vi_blocks.c), in *w, which is zero: as many as are wanted, with weights in which each block counts for itself. None if the
  * coordinates do not come in blocks, or nothing could be found to draw from. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w);
-/* Draws at most; and draws for the effective size wanted, if a draw is worth this share of an independent one. */
-double atvi_infer_vi_most_draws(const atvi_vi *v);
-double atvi_infer_vi_draws(const atvi_vi *v, double share);
 /* Room for n draws; and the weights of draws that came from elsewhere, with log_q such that log_pi - log_q is that of a weight. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_weights_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n);
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w);

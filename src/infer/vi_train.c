@@ -22,7 +22,6 @@
 #include <string.h>
 
 enum { HOT = 1 }; /* halvings at given temperatures above 1 */
-#define AGAIN 2.0 /* times the step that training before ended with: its judgement is rough */
 static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
 
 typedef struct atvi_vi_trainer {
@@ -299,19 +298,13 @@ static average difference(const double *a, const double *b, double *var) {
   return (average){mean, sqrt(*var / n), n / ATVI_VI_TEST};
 }
 
-/* More in few dimensions, where they cost little and the shape at a bound shows. */
-static int round_steps(const atvi_vi *v) {
-  int n = (int)v->tuning.round_steps, d = (int)v->d;
-  return d == 1 ? 8 * n : d < 4 ? 4 * n / d : n;
-}
-
-/* Moves m, and the average of its iterates, which remembers about a round. */
+/* Moves m, by steps that fall to 0 unless rounds are long, and the average of its iterates, which remembers about a round. */
 static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step, int *age,
                       double *avg) {
-  int n = round_steps(v);
+  int n = atvi_infer_vi_round_steps(v);
   for (int k = 0; k < n; k++) {
     if (atvi_infer_vi_over(v)) return false;
-    one_step(v, m, o, step);
+    one_step(v, m, o, v->d < ATVI_VI_FEW ? step : step * (1 - (double)k / n));
     double keep = fmin(1 - 1.0 / n, 1 - 2.0 / (++*age + 1));
     for (atvi_idx i = 0; i < v->size; i++) avg[i] = keep * avg[i] + (1 - keep) * m->phi[i];
   }
@@ -326,6 +319,8 @@ typedef struct {
   int n, halved, age;
   /* share of the test draws that the best so far could evaluate */
   double good;
+  /* what draws are worth, of the best so far and of the one before (share 0: not known) */
+  atvi_vi_worth now, before;
   atvi_vi_trained so_far;
 } rounds;
 
@@ -338,6 +333,9 @@ static void rounds_state(void *self, atvi_state *s) {
   member_state(v, r->m, s);
   for (int k = 0; k < 5; k++) ATVI_STATE(s, *number[k]);
   for (int k = 0; k < 5; k++) ATVI_STATE(s, *real[k]);
+  ATVI_STATE(s, r->now.share);
+  ATVI_STATE(s, r->before.share);
+  ATVI_STATE(s, r->so_far.enough);
   ATVI_STATE(s, r->o.first);
   ATVI_STATE(s, r->o.last);
   ATVI_STATE(s, r->so_far.done);
@@ -349,6 +347,25 @@ static void rounds_state(void *self, atvi_state *s) {
   reals_state(t->gap_best, ATVI_VI_TEST, s);
 }
 
+/* Whether more rounds would pay, of the best so far. Few draws are asked first, and then more, which know the tail better. */
+static void judge(rounds *r, bool comparable) {
+  atvi_vi *v = r->v;
+  const atvi_vi_rounds_opts *o = &r->o;
+  double part = o->share > 0 ? o->share : 1;
+  r->before = comparable ? r->now : (atvi_vi_worth){0};
+  r->now = atvi_infer_vi_worth_of(v, ATVI_VI_TEST, v->trainer->gap_best);
+  const atvi_vi_worth *before = r->before.share > 0 ? &r->before : NULL;
+  if (o->thorough || !atvi_infer_vi_is_enough(v, part, before, &r->now)) return;
+  atvi_member at = *r->m;
+  at.phi = v->trainer->best;
+  atvi_cloud c =
+      atvi_infer_vi_look(v, &at, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, v->scramble++, 0, ATVI_VI_LOOK, true});
+  double *log_w = c.log_lik; /* which nobody asks for */
+  for (atvi_idx j = 0; j < c.n; j++) log_w[j] = c.log_pi[j] - c.log_q[j];
+  atvi_vi_worth all = atvi_infer_vi_worth_of(v, c.n, log_w);
+  r->so_far.enough = atvi_infer_vi_is_enough(v, part, before, &all);
+}
+
 static void train_on(rounds *r) {
   atvi_vi *v = r->v;
   atvi_member *m = r->m;
@@ -356,7 +373,7 @@ static void train_on(rounds *r) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   double var, worth = v->tuning.gain / (o->share > 0 ? fmax(o->share, 0.05) : 1);
-  for (; r->n < o->most && r->halved <= o->halvings; r->n++) {
+  for (; r->n < o->most && r->halved <= o->halvings && !r->so_far.enough; r->n++) {
     atvi_io_stretch_mark(memo_of(v), r);
     r->so_far.done = one_round(v, m, o, r->so_far.step, &r->age, t->avg);
     if (!r->so_far.done && r->age == 0) break;
@@ -376,13 +393,16 @@ static void train_on(rounds *r) {
       r->age = 0;
       r->so_far.step *= 0.5;
       r->halved++;
+      r->before.share = 0; /* of a smaller step there is nothing to go by */
     } else {
       r->good = now.good;
       r->so_far.changed = true;
       atvi_infer_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
       memcpy(t->best, t->avg, bytes);
       memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
-      if (gain.mean < fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / round_steps(v))) {
+      judge(r, true);
+      if (gain.mean <
+          fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / atvi_infer_vi_round_steps(v))) {
         r->so_far.step *= 0.5;
         r->halved++;
       }
@@ -396,7 +416,7 @@ atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_r
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   rounds r = {.v = v, .m = m, .o = *o, .so_far = {.done = true, .beta = o->beta}};
-  r.so_far.step = fmin(v->tuning.step_round, AGAIN * o->step);
+  r.so_far.step = fmin(v->tuning.step_round * fmin(1, sqrt(3.0 / (double)v->d)), ATVI_VI_AGAIN * o->step);
   half_batch(v, false);
   atvi_math_adam_reset(t->adam);
   memcpy(t->best, m->phi, bytes);
@@ -405,6 +425,7 @@ atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_r
   double var;
   r.good = difference(NULL, t->gap_best, &var).good;
   if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"rounds", rounds_state, &r, false})) {
+    judge(&r, false);
     train_on(&r);
     atvi_io_stretch_end(memo_of(v), r.so_far.done);
   }
@@ -435,7 +456,8 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
                              .step = step,
                              .most = INT32_MAX,
                              .halvings = k == n - 1 ? (int)v->tuning.halvings : HOT,
-                             .last = v->size};
+                             .last = v->size,
+                             .thorough = true};
     if (v->opts.freeze) {
       atvi_idx skip;
       o.halvings = (int)v->tuning.halvings;
@@ -467,7 +489,9 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
   if (v->opts.n_rung > 0) return given_ladder(v, m);
   atvi_vi_trained t = atvi_infer_vi_climb(v, m);
   if (t.done) t = atvi_infer_vi_choose_maps(v, m, t);
-  return t.done && atvi_infer_vi_train_more(v, m, t.step, 0, atvi_infer_vi_in_vain).done;
+  if (t.done && !t.enough) t = atvi_infer_vi_train_more(v, m, t.step, 0, atvi_infer_vi_in_vain);
+  v->enough = t.enough;
+  return t.done;
 }
 
 /* ---- fine-tuning ---- */

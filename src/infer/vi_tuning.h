@@ -20,7 +20,8 @@
   X(step_first, 0.01, "Adam's step", "on the ladder: speed against noise")                                   \
   /* rounds (vi_train.c) */                                                                                  \
   X(round_steps, 50, "steps", "of a round, more below four dimensions: noise of its gain against cost")      \
-  X(step_round, 0.005, "Adam's step", "largest of a round: speed against rounds that are undone")            \
+  X(step_round, 0.005, "Adam's step",                                                                        \
+    "largest of a round in three dimensions: speed against rounds that are undone")                          \
   X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
   X(gain, 0.01, "nats", "a round is worth: precision against cost")                                          \
   X(sure, 1, "standard errors", "by which a gain stands out")                                                \
@@ -28,7 +29,6 @@
   X(outlier, 10, "ninth deciles", "length of one draw's gradient: robustness against bias")                  \
   X(short_rounds, 2, "rounds", "of pilots under either map, and before slopes are set")                      \
   /* fine-tuning (vi.c, vi_train.c) */                                                                       \
-  X(tune_below, 0.7, "of the draws", "effective size below which tuning is tried")                           \
   X(tune_steps, 40, "steps", "of tuning: gain against cost")                                                 \
   X(tune_step, 5e-4, "Adam's step", "of tuning, falling to 0: gain against noise")                           \
   /* coordinates (vi_maps.c) */                                                                              \
@@ -44,6 +44,7 @@
   X(starts, 32, "climbs", "half of them from where q lacks the posterior: modes against cost")               \
   X(points, 32, "points", "per dimension, of the population where q lacks the posterior")                    \
   X(look_cost, 0.4, "of the runs so far", "that it may take: what is found against cost")                    \
+  X(look_runs, 24000, "runs", "that it may take in any case: what is found against cost")                    \
   X(renew, 2, "times", "that a point moves on a rung")                                                       \
   X(sweeps, 8, "sweeps", "in which that must be done")                                                       \
   X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
@@ -84,14 +85,24 @@ enum {
   ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
   ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */
-  ATVI_VI_BLOCK_MOST = 64,  /* coordinates of a block, at most */
+  /* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it costs little there, and what q still lacks in
+   * corners would be found, and covered, at a higher price. */
+  ATVI_VI_FEW = 4,
+  ATVI_VI_DRAWS_STEP = 64, /* draws per block: their number is a multiple of it */
+  ATVI_VI_BLOCK_MOST = 64, /* coordinates of a block, at most */
 };
-#define ATVI_VI_ESS 25000.0 /* wanted: a minor part of the cost, as training takes twice as many gradients */
+#define ATVI_VI_ESS 10000.0 /* effective size wanted: a mean is then known to 0.01 standard deviations */
 #define ATVI_VI_ESS_WIDE                                                                                     \
-  4000.0 /* the same of a model with many parameters, where draws are most of the cost: what chains deliver too */
+  4000.0 /* the same with many parameters, where draws are most of the cost, and of dear models */
+#define ATVI_VI_DEAR 1.5e5 /* operations of such a model: 20 us, as 4 000 take 0.54 us (the common cold) */
 #define ATVI_VI_DRAWS 131072.0 /* at most; eight times that where an effective size was asked for */
 #define ATVI_VI_VALUES                                                                                       \
   8e6 /* draws times parameters, at most, unless that makes them a sixteenth: files of more are a burden */
+#define ATVI_VI_AGAIN 2.0 /* times the step that training before ended with: its judgement is rough */
+#define ATVI_VI_LOOK_AGAIN                                                                                   \
+  0.01 /* of the evidence so far, which a look finds missing before there is another */
+#define ATVI_VI_GRADIENT_RUNS                                                                                \
+  2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
 #define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 

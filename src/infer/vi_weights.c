@@ -117,21 +117,6 @@ static void drop_stale(const atvi_vi *v, atvi_vi_weights *w) {
 
 /* ---- drawing ---- */
 
-static double ess_wanted(const atvi_vi *v) {
-  return !isnan(v->opts.ess) ? v->opts.ess : v->wide ? ATVI_VI_ESS_WIDE : ATVI_VI_ESS;
-}
-
-double atvi_infer_vi_most_draws(const atvi_vi *v) {
-  if (!isnan(v->opts.ess)) return 8 * ATVI_VI_DRAWS;
-  return fmin(ATVI_VI_DRAWS, fmax(ATVI_VI_VALUES / (double)v->d, ATVI_VI_DRAWS / 16));
-}
-
-double atvi_infer_vi_draws(const atvi_vi *v, double share) {
-  share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
-  double step = v->tuning.first_draws * BLOCKS;
-  return fmin(ceil(ess_wanted(v) / share / step) * step, atvi_infer_vi_most_draws(v));
-}
-
 /* Draws per block for the effective size wanted, from what the last draws were worth. */
 static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
   return (atvi_idx)(atvi_infer_vi_draws(v, w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0) / BLOCKS);

@@ -108,7 +108,8 @@ atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(atvi_model_programs(m, opts->interpret));
   m->target.n_branch = m->n_branch;
   ATVI_TRY(atvi_model_series(m));
-  return atvi_model_solver(m);
+  ATVI_TRY(atvi_model_solver(m));
+  return atvi_model_count(m);
 }
 
 static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {

@@ -170,6 +170,7 @@ struct atvi_model {
 
   atvi_idx n_hoist;
   atvi_prog prior, extra, setup, setup_vjp;
+  double ops_point, ops_rhs;    /* operations: of a point but for its solution, and of a right-hand side */
   atvi_idx n_place;             /* priors that are expressed through a location and a scale (place.c) */
   atvi_idx *place;              /* [n_place] their parameters */
   atvi_node *place_node;        /* [n_place][2] location and scale */
@@ -286,6 +287,8 @@ ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* 
 ATVI_CHECKED atvi_status atvi_model_steady_stops(atvi_model *m);
 /* rk45, rk4, stiff or map, as in a line `solver`; "rk45, stiff": the second runs what the first cannot. */
 const char *atvi_model_solver_word(const atvi_model *m);
+/* Operations that an evaluation takes, after all other steps (work.c). Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_model_count(atvi_model *m);
 /* Makes the Jacobian of right-hand sides f[n_state], and gives its program and the operations that it and they take. */
 ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile,
                                              atvi_module **module, atvi_prog *jac, double *ops_jac,

@@ -378,6 +378,29 @@ static bool row_pair(builder *b, atvi_idx k) {
   return true;
 }
 
+/* Operations of an evaluation, from the specifications: what is run once, and for every row. */
+static bool count(builder *b) {
+  atvi_model *m = b->m;
+  double sum = 0, least = 0;
+  m->ops_rhs = least = operations(b, b->n, b->rhs);
+  for (atvi_idx i = 0; i < b->n_spec; i++) {
+    const atvi_prog_spec *s = &b->spec[i];
+    bool once = !strcmp(s->name, "prior") || !strcmp(s->name, "extra") || !strcmp(s->name, "setup");
+    for (int k = 0; k < s->n_out && once; k++) {
+      double n = operations(b, s->out[k].n, s->out[k].nodes);
+      least = fmin(least, n);
+      sum += n;
+    }
+  }
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    double n = operations(b, m->rows[k].n_el, m->rows[k].node);
+    least = fmin(least, n);
+    sum += n * (double)m->rows[k].n_row;
+  }
+  m->ops_point = sum;
+  return least >= 0;
+}
+
 static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
@@ -400,7 +423,7 @@ static atvi_status hot(builder *b, bool interpret) {
     solver_inputs(b, s);
     out(s, b->lang->n_trajectory, m->path_node, false);
   }
-  if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
+  if (!ok || atvi_graph_failed(b->g) || !count(b)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
                                  &m->hot, &m->info));
 

@@ -227,6 +227,7 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
   ATVI_TRY(atvi_model_programs(base, opts->interpret));
   for (atvi_idx i = 0; i < block->n_unit; i++) ATVI_TRY(atvi_model_series(unit[i]));
   ATVI_TRY(atvi_model_solver(base));
+  ATVI_TRY(atvi_model_count(base));
   for (atvi_idx i = 1; i < block->n_unit; i++) {
     unit_end(base, unit[i]);
     if (base->has_ode && base->lang->steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
@@ -381,6 +382,7 @@ static atvi_status describe(atvi_model *m, atvi_lang *outside) {
   t->name = m->part[0].m->target.name;
   t->d = outside->n_all;
   t->param = param;
+  for (atvi_idx i = 0; i < m->n_part; i++) t->operations += m->part[i].m->target.operations;
   ATVI_TRY(lay_out_series(m, outside));
   ATVI_TRY(lay_out_derived(m, outside));
   ATVI_TRY(lay_out_priors(m));

@@ -181,12 +181,49 @@ static void training_ends_when_it_is_enough(void) {
   double *phi = malloc(bytes);
   memcpy(phi, w->m->phi, bytes);
   int before = v->steps;
-  CHECK(atvi_infer_vi_train_more(v, w->m, ladder.step, 1, always).done);
+  atvi_vi_rounds_opts r = {.beta = 1,
+                           .step = ladder.step,
+                           .most = 20,
+                           .halvings = (int)v->tuning.halvings,
+                           .last = v->size,
+                           .thorough = true,
+                           .enough = always};
+  CHECK(atvi_infer_vi_rounds(v, w->m, &r).done);
   CHECK_INT(v->steps - before, 50);
   CHECK(memcmp(w->m->phi, phi, bytes) != 0);
   free(phi);
-  CHECK(atvi_infer_vi_train_more(v, w->m, ladder.step, 1, NULL).done);
+  r.enough = NULL;
+  atvi_vi_trained all = atvi_infer_vi_rounds(v, w->m, &r);
+  CHECK(all.done && !all.enough);
   CHECK_MSG(v->steps - before > 2 * 50, "%d steps", v->steps - before);
+  inside_free(w);
+}
+
+/* Draws of a component that fits are cheaper than a round that would make them better; many more of them are not. */
+static void training_ends_when_it_does_not_pay(void) {
+  atvi_vi_worth poor = {.share = 0.04, .top = 50, .lacking = 0.2, .permits = true},
+                fair = {.share = 0.2, .top = 5, .permits = true},
+                good = {.share = 0.8, .top = 3, .permits = true},
+                no_better = {.share = 0.21, .top = 5, .permits = true},
+                lacking = {.share = 0.21, .top = 9, .lacking = 0.02, .permits = true};
+  toy t = chain(4, 20);
+  settle(&t);
+  atvi_vi_opts o = atvi_infer_vi_defaults();
+  inside *w = inside_new(&t, &o, 1);
+  atvi_vi *v = &w->v;
+  CHECK_ABS(atvi_infer_vi_saving(v, 1, 0.25, 0.5), 10000 * (4 - 2), 1e-6);
+  CHECK_ABS(atvi_infer_vi_saving(v, 0.1, 0.25, 0), 1000 * (4 - 1), 1e-6);
+  CHECK(!atvi_infer_vi_is_enough(v, 1, NULL, &poor));
+  CHECK(!atvi_infer_vi_is_enough(v, 1, &poor, &fair));
+  CHECK(atvi_infer_vi_is_enough(v, 1, NULL, &good));
+  CHECK(atvi_infer_vi_is_enough(v, 1, &fair, &no_better));
+  CHECK(!atvi_infer_vi_is_enough(v, 1, &fair, &lacking));
+  CHECK(atvi_infer_vi_is_enough(v, 0.001, NULL, &poor)); /* of which there are few draws */
+  v->opts.ess = 1e6;
+  CHECK(!atvi_infer_vi_is_enough(v, 1, NULL, &good));
+  v->opts.ess = NAN;
+  t.target.operations = 1e6; /* a dear model */
+  CHECK_ABS(atvi_infer_vi_saving(v, 1, 0.25, 0.5), 4000 * (4 - 2), 1e-6);
   inside_free(w);
 }
 
@@ -213,6 +250,7 @@ static void a_component_that_fits_is_kept(void) {
     double shift[D], chol[D * D] = {0};
     toy_set(&t, D, -40, 10);
     o.seed = seed;
+    o.ess = 1e6; /* so that training pays until the fringe is next to nothing */
     inside *w = inside_new(&t, &o, 2);
     for (int i = 0; i < D; i++) shift[i] = 1.2, chol[i * D + i] = 0.01;
     CHECK(atvi_infer_vi_member_new(&w->v, shift, chol, w->m));
@@ -544,10 +582,10 @@ static void survives_faults(void) {
 
 TESTS({"kept", kept_draws_have_honest_errors}, {"constants", constants_are_a_table},
       {"defaults", defaults_are_what_they_say}, {"refused", wrong_options_are_refused},
-      {"enough", training_ends_when_it_is_enough}, {"kept", a_component_that_fits_is_kept},
-      {"ladders", given_ladders_work}, {"frozen", frozen_blocks_do_not_move},
-      {"tuning", tuning_helps_a_flow_that_is_not_done}, {"undone", tuning_is_kept_or_undone},
-      {"tuned", tuned_says_what_happened}, {"stop", stopping_leaves_usable_draws},
-      {"limits", limits_are_kept_to}, {"size", effective_size_is_reached},
-      {"same", threads_and_repetition_do_not_matter}, {"plain", plain_normals_serve_too},
-      {"faults", survives_faults})
+      {"enough", training_ends_when_it_is_enough}, {"pays", training_ends_when_it_does_not_pay},
+      {"kept", a_component_that_fits_is_kept}, {"ladders", given_ladders_work},
+      {"frozen", frozen_blocks_do_not_move}, {"tuning", tuning_helps_a_flow_that_is_not_done},
+      {"undone", tuning_is_kept_or_undone}, {"tuned", tuned_says_what_happened},
+      {"stop", stopping_leaves_usable_draws}, {"limits", limits_are_kept_to},
+      {"size", effective_size_is_reached}, {"same", threads_and_repetition_do_not_matter},
+      {"plain", plain_normals_serve_too}, {"faults", survives_faults})

@@ -826,6 +826,35 @@ static void many_states_have_right_gradients(void) {
 }
 
 /* Loading a model fails cleanly at every allocation. */
+static double operations_of(atvi_ctx *ctx, const char *path, bool interpret) {
+  atvi_model *m = test_load(ctx, path, interpret);
+  double n = atvi_model_target(m)->operations;
+  atvi_model_free(m);
+  return n;
+}
+
+/* Operations are counted: as many whoever runs them, twice as many for twice the steps, and as known for the examples. */
+static void operations_are_counted(void) {
+  static const char TEXT[] = "param r ~ uniform(0, 3)\nstart 0\nstep %s\nstate S = 1\nnext S = r*S + sin(S)\n"
+                             "data \"count.csv\" time t\nobserve y ~ normal(S, 2)\n";
+  atvi_ctx *ctx = test_ctx();
+  char text[2][400];
+  double n[2];
+  test_file("count.csv", "t,y\n500,1\n");
+  for (int k = 0; k < 2; k++) {
+    snprintf(text[k], sizeof text[k], TEXT, k ? "0.5" : "1");
+    n[k] = operations_of(ctx, test_file("count.atvi", text[k]), true);
+  }
+  CHECK_REL(n[1] / n[0], 2, 0.02);
+  CHECK(n[0] > 500 * 10 && n[0] < 500 * 40);
+  double cold = operations_of(ctx, TEST_SOURCE_DIR "/examples/cold/cold.atvi", true);
+  CHECK(cold > 1000 && cold < 20000);
+  CHECK_REL(operations_of(ctx, TEST_SOURCE_DIR "/examples/cold/cold.atvi", false), cold, 0.01);
+  CHECK(operations_of(ctx, TEST_SOURCE_DIR "/examples/rotavirus/rotavirus.atvi", true) > 3e5);
+  CHECK(operations_of(ctx, TEST_SOURCE_DIR "/examples/pk/pk.atvi", true) > 12 * 1000);
+  atvi_ctx_free(ctx);
+}
+
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("sir.csv", SIR_DATA);
@@ -865,4 +894,4 @@ TESTS({"alternatives", alternatives_of_a_density}, {"dying", states_that_die_out
       {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
-      {"memory", memory_may_run_out_anywhere})
+      {"operations", operations_are_counted}, {"memory", memory_may_run_out_anywhere})
