@@ -188,7 +188,7 @@ static const atvi_fit_option OPTION[] = {
          "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
     {"ess", ATVI_OPTION_NUMBER, AT(ess), ATVI_TAKES_ESS, .value = "N",
      .help = "Effective sample size to reach: by every parameter (ram, nuts; default 1000, at most 1e5), or "
-             "by the weighted draws (atvi, nf, copula; default 10000, or 4000 where a run of the model takes "
+             "by the weighted draws (atvi, nf, copula; default 25000, or 4000 where a run of the model takes "
              "more than about "
              "20 microseconds, counted in operations; at most 1e6)."},
     {"max_seconds", ATVI_OPTION_SECONDS, AT(max_seconds), 0, .flag = "max-time", .value = "TIME",

@@ -32,7 +32,7 @@ typedef struct {
   bool plain;                /* plain normals instead of Sobol points */
   int batch;                 /* draws per step, >= 8 */
   int max_steps;             /* of training in all, >= 1 */
-  double ess; /* effective size of the weighted draws, > 0; NaN: 10 000, or 4 000 where runs are dear */
+  double ess; /* effective size of the weighted draws, > 0; NaN: 25 000, or 4 000 where runs are dear */
   double max_seconds;           /* wall-clock limit, > 0; HUGE_VAL: none */
   atvi_exact exact;             /* the exact sampler; auto: where k-hat forbids the weights. Flows only */
   int exact_iter;               /* of each of its chains at most, >= 1 */

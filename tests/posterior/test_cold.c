@@ -48,7 +48,7 @@ static void check_fit(const atvi_draws *d, int seed) {
   CHECK_ABS(correlation(d, 0, 2), -0.32, 0.03);
   CHECK_ABS(d->made->log_evidence, -97.900, 0.02);
   CHECK_MSG(d->made->khat < 0.7, "seed %d: k-hat %.3f, excess %.4f", seed, d->made->khat, d->made->excess);
-  CHECK_MSG(d->made->efficiency * (double)d->n > 9500, "seed %d: ESS %.0f of %td", seed,
+  CHECK_MSG(d->made->efficiency * (double)d->n > 20000, "seed %d: ESS %.0f of %td", seed,
             d->made->efficiency * (double)d->n, d->n);
   CHECK_INT(d->made->end, ATVI_END_DONE);
   CHECK_MSG(d->made->elbo < d->made->log_evidence + 0.01, "seed %d: ELBO %.4f", seed, d->made->elbo);

@@ -447,7 +447,6 @@ static void limit_is_told(void) {
   toy t = heavy_tails();
   toy_set(&t, 7, -HUGE_VAL, HUGE_VAL);
   atvi_vi_opts o = poor();
-  o.ess = 25000; /* as many draws as it takes to see the tails */
   o.exact_iter = 20;
   fitted f = fit_on(&t, &o, 2);
   CHECK(f.d->made->exact == 1 && f.d->chains);

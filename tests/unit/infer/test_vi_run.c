@@ -211,8 +211,8 @@ static void training_ends_when_it_does_not_pay(void) {
   atvi_vi_opts o = atvi_infer_vi_defaults();
   inside *w = inside_new(&t, &o, 1);
   atvi_vi *v = &w->v;
-  CHECK_ABS(atvi_infer_vi_saving(v, 1, 0.25, 0.5), 10000 * (4 - 2), 1e-6);
-  CHECK_ABS(atvi_infer_vi_saving(v, 0.1, 0.25, 0), 1000 * (4 - 1), 1e-6);
+  CHECK_ABS(atvi_infer_vi_saving(v, 1, 0.25, 0.5), 25000 * (4 - 2), 1e-6);
+  CHECK_ABS(atvi_infer_vi_saving(v, 0.1, 0.25, 0), 2500 * (4 - 1), 1e-6);
   CHECK(!atvi_infer_vi_is_enough(v, 1, NULL, &poor));
   CHECK(!atvi_infer_vi_is_enough(v, 1, &poor, &fair));
   CHECK(atvi_infer_vi_is_enough(v, 1, NULL, &good));
