@@ -242,14 +242,14 @@ weekly() {
 
 @test "LOO and held-out density of a model with known answers" {
   conjugate
-  "$ATVI" fit mean.atvi --quiet --out run
-  "$ATVI" predict run --quiet --draws 25000
-  # the errors of 25000 draws
+  "$ATVI" fit mean.atvi --quiet --ess 100000 --out run
+  "$ATVI" predict run --quiet --draws 100000
+  # twice the errors of 100000 draws
   close "$(jq .loo.elpd run/scores.json)" "$(exact_density 1 'j != i')" 0.02
   close "$(jq .loo.p run/scores.json)" "$(exact_density 1 1) - $(exact_density 1 'j != i')" 0.02
   close "$(jq .fitted.all.lpd run/scores.json)" "$(exact_density 1 1)" 0.02
-  "$ATVI" fit mean.atvi --quiet --out part --holdout 'row % 4 == 0'
-  "$ATVI" predict part --quiet --draws 25000
+  "$ATVI" fit mean.atvi --quiet --ess 100000 --out part --holdout 'row % 4 == 0'
+  "$ATVI" predict part --quiet --draws 100000
   close "$(jq .held_out.all.lpd part/scores.json)" "$(exact_density 'i % 4 == 0' 'j % 4')" 0.02
   close "$(jq .loo.elpd part/scores.json)" "$(exact_density 'i % 4' 'j % 4 && j != i')" 0.02
   json part/scores.json '.held_out.all.n == 3 and .fitted.all.n == 9 and .loo.n == 9'
