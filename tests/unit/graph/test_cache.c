@@ -299,6 +299,8 @@ static void death_ends_the_compiler(void) {
   struct stat there = {0};
   for (int k = 0; k < 500 && (stat(file, &there) != 0 || there.st_size == 0); k++)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  /* The guard may be told of the compiler after that has begun. */
+  nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
   kill(pid, SIGKILL);
   CHECK(waitpid(pid, NULL, 0) == pid);
   CHECK_INT(numbers(file, &alive), 1);
