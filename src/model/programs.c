@@ -3,7 +3,6 @@
  * are made: the hot one compiled, the cold one interpreted. */
 #include "model/model.h"
 #include <math.h>
-#include <string.h>
 
 enum { PARAM_BIT = 1u << ATVI_IN_PARAM };
 #define KNOWN_BITS (1u << ATVI_IN_DATA | 1u << ATVI_IN_TIME | 1u << ATVI_IN_TABLE)
@@ -378,20 +377,19 @@ static bool row_pair(builder *b, atvi_idx k) {
   return true;
 }
 
+enum { ONCE = 3 }; /* of the specifications, run once for a point: prior, extra, setup */
+
 /* Operations of an evaluation, from the specifications: what is run once, and for every row. */
 static bool count(builder *b) {
   atvi_model *m = b->m;
   double sum = 0, least = 0;
   m->ops_rhs = least = operations(b, b->n, b->rhs);
-  for (atvi_idx i = 0; i < b->n_spec; i++) {
-    const atvi_prog_spec *s = &b->spec[i];
-    bool once = !strcmp(s->name, "prior") || !strcmp(s->name, "extra") || !strcmp(s->name, "setup");
-    for (int k = 0; k < s->n_out && once; k++) {
+  for (const atvi_prog_spec *s = b->spec; s < b->spec + ONCE; s++)
+    for (int k = 0; k < s->n_out; k++) {
       double n = operations(b, s->out[k].n, s->out[k].nodes);
       least = fmin(least, n);
       sum += n;
     }
-  }
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     double n = operations(b, m->rows[k].n_el, m->rows[k].node);
     least = fmin(least, n);
