@@ -111,13 +111,12 @@ static double halves(double z, double up, double down, double *log_q) {
   return y;
 }
 
-/* The middle of a coordinate of a block, as far as it follows the draw of what is common in column `at` of x[d][B]. */
-static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_idx B, const double *x,
-                     atvi_idx at) {
+/* The middle of a coordinate of a block, as far as it follows the draw of what is common in column `at` of B. */
+static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_idx B, atvi_idx at) {
   const atvi_vi_piece *p0 = &s->a.piece[0];
   double mid = p->mean[i];
   for (atvi_idx k = 0; k < p0->n; k++)
-    mid += p->slope[i * p0->n + k] * (x[p0->of[k] * B + at] - s->a.from[k]);
+    mid += p->slope[i * p0->n + k] * (s->x[p0->of[k] * B + at] - s->a.from[k]);
   return mid;
 }
 
@@ -166,7 +165,7 @@ static void place_item(void *arg, atvi_idx j, int worker) {
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
     const atvi_vi_piece *p = &s->a.piece[b];
     for (atvi_idx i = 0; i < p->n; i++) {
-      double mid = middle(s, p, i, B, s->x, at);
+      double mid = middle(s, p, i, B, at);
       for (atvi_idx c = 0; c < s->k; c++) s->x[p->of[i] * B + at + c] = mid;
     }
   }
