@@ -31,6 +31,9 @@
 #include <math.h>
 #include <string.h>
 
+#define TAIL 3.0     /* standard deviations of q beyond which it has next to no draws */
+#define NEXT_TO 0.05 /* of the way from a bound to there: what is finite at the bound is the same at both */
+
 static int n_ends(const atvi_map *m) { return isfinite(m->lower) + isfinite(m->upper); }
 
 /* Where x is in units of the box (two ends: [-2, 2]) or of the distance from the only end. */
@@ -191,32 +194,34 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
   return near > v->tuning.reach_share * (double)draws->n;
 }
 
-/* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an exponential tail, which q may
- * not have yet. Its marginal density at the bound is the mean of f(z) p(end, rest) / p(z, rest) over draws (z, rest), for any
- * density f (Chen 1994): here that of a normal approximation of the draws, and the median. */
+/* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an exponential tail, which q cannot
+ * have. Its marginal density at the bound is the mean of f(x) p(end, rest) / p(x, rest) over draws (x, rest) of the posterior, for any
+ * density f (Chen 1994): here that of a normal approximation of the draws of q, which are weighted. Between the bound and the end of q's tail
+ * that makes the share of the posterior which the log would lose. */
 static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
   const atvi_idx n = ATVI_VI_PROBES / 2, d = v->d;
   const atvi_map *map = &v->space->map[i];
   const double *xi = draws->x + i * draws->cap;
-  double *z = v->scratch;
   if (!isfinite(end) || n_ends(map) != 1) return false;
-  bounded(v, draws, i, z);
-  double mid = median(draws->n, z, z + draws->n), reach = v->tuning.reach * fabs(mid - end);
-  double at = end + (end < mid ? 0.5 : -0.5) * reach, x_end, log_slope = 0;
   double mean = atvi_math_mean(draws->n, xi, NULL), sd = atvi_math_sd(draws->n, xi, NULL);
+  double low, high, x_low = mean - TAIL * sd, x_high = mean + TAIL * sd, ldj = 0, x_end, log_slope = 0;
+  atvi_transform_map_fwd(map, 1, &x_low, &low, &ldj);
+  atvi_transform_map_fwd(map, 1, &x_high, &high, &ldj);
+  double reach = fmin(fabs(low - end), fabs(high - end)), at = end + (end < low ? NEXT_TO : -NEXT_TO) * reach;
   atvi_transform_map_inv(map, 1, &at, &x_end);
   atvi_transform_map_fwd(map, 1, &x_end, &at, &log_slope);
-  double *share = v->scratch, *log_pi = share + 2 * n, *x = log_pi + n, *theta = x + d * n;
+  double *log_pi = v->scratch, *x = log_pi + n, *theta = x + d * n, all = -HUGE_VAL, there = -HUGE_VAL;
   for (atvi_idx k = 0; k < d; k++)
     for (atvi_idx j = 0; j < n; j++) x[k * n + j] = k == i ? x_end : draws->x[k * draws->cap + j];
   atvi_infer_space_eval(v->space,
                         &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = log_pi});
   for (atvi_idx j = 0; j < n; j++) {
     double r = (xi[j] - mean) / sd, log_f = -0.5 * r * r - log(sd) - 0.91893853320467274178;
-    double log_share = log(reach) + log_f + log_pi[j] - draws->log_pi[j] - log_slope;
-    share[j] = isfinite(draws->log_pi[j]) && isfinite(log_share) ? exp(log_share) : 0;
+    double w = draws->log_pi[j] - draws->log_q[j], w_end = log_pi[j] - draws->log_q[j];
+    if (isfinite(w)) all = atvi_math_log_add(all, w);
+    if (isfinite(w_end)) there = atvi_math_log_add(there, log_f + w_end);
   }
-  return median(n, share, share + n) > v->tuning.reach_share;
+  return reach * exp(there - all - log_slope) > ATVI_VI_LOOK_AGAIN;
 }
 
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */

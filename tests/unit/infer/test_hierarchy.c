@@ -366,6 +366,31 @@ static void eight_schools(void) {
   shut(w);
 }
 
+/* Two scales, either of which may be near 0: a fiftieth of the posterior has tau below 0.2, where its density is finite and its logarithm has
+ * an exponential tail. The answer is bench/trust's, by quadrature over both scales. */
+static const char *const LEVELS =
+    "index r = 1..3\nindex g = 1..3\nconst y[r, g] = [[2.31, 1.12, 3.07], [-0.42, 0.35, 1.18], [4.21, 3.66, "
+    "2.09]]\n"
+    "param mu ~ normal(0, 5)\nparam tau ~ halfnormal(2)\nparam kappa ~ halfnormal(2)\n"
+    "param m[r] ~ normal(mu, tau)\nparam theta[i in r, j in g] ~ normal(m[i], kappa)\n"
+    "logp sum(i in r, j in g: -0.5*((y[i, j] - theta[i, j])/0.8)^2 - log(0.8) - 0.5*log(2*pi))\n";
+
+static void three_levels(void) {
+  static const uint64_t seed[] = {91, 94, 1, 2, 3, 4};
+  world w = open_model(LEVELS);
+  for (int k = 0; k < test_seeds(2, 6); k++) {
+    atvi_vi_opts o = atvi_infer_vi_defaults();
+    atvi_draws *d;
+    o.seed = seed[k];
+    CHECK_OK(atvi_infer_vi_run(w.ctx, w.ev, &o, &d));
+    CHECK_ABS(share_below(d, 1, 0.2), 0.020307, 0.003);
+    CHECK_ABS(share_below(d, 2, 0.05), 0.031423, 0.004);
+    CHECK_ABS(d->made->log_evidence, -18.09446, 4 * d->made->log_evidence_se);
+    atvi_draws_free(d);
+  }
+  shut(w);
+}
+
 /* Neal's funnel: v is N(0, 3), x given v N(0, e^v), so that its variance is e^4.5 and comes from draws with v near 9. */
 static void funnel(void) {
   world w = open_model("param v ~ normal(0, 3)\nparam x[1..9] ~ normal(0, exp(v/2))\n");
@@ -439,5 +464,5 @@ TESTS({"gradient", gradient_and_inverse}, {"prior", prior_has_no_dependence},
       {"refused", circles_of_priors_are_refused}, {"maps", own_maps_are_respected},
       {"standard", standard_parameters_know_their_use},
       {"standard_places", standard_parameters_in_other_places},
-      {"standard_count", standard_parameters_are_counted}, {"schools", eight_schools}, {"funnel", funnel},
-      {"scales", scales}, {"faults", survives_faults})
+      {"standard_count", standard_parameters_are_counted}, {"schools", eight_schools},
+      {"three_levels", three_levels}, {"funnel", funnel}, {"scales", scales}, {"faults", survives_faults})
