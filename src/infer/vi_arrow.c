@@ -18,6 +18,7 @@ enum { WIDTHS = 4 };
 #define FLAT 0.05       /* least curvature of the integral, where it is about 1 */
 #define FALL 1e-3       /* nats that a block may lose by rounding */
 #define SETTLED 0.02    /* nats that all blocks of a column may still rise together */
+#define STEP_DROP 1.0   /* nats that a step may lead down: the integrals over blocks are rough */
 #define OTHER_FAR 4.0   /* standard deviations from the maximum of a block: another one */
 #define OTHER_RISE 0.1  /* nats that a block may still rise at what counts as a maximum */
 #define OTHER_LOW 7.0   /* nats below it: as good as none */
@@ -474,14 +475,15 @@ static double step_common(finder *f) {
   return gain;
 }
 
-static void move_centre(finder *f) {
+/* By a part of f->move. */
+static void move_centre(finder *f, double part) {
   atvi_vi_arrow *a = f->a;
   atvi_vi_piece *p0 = &a->piece[0];
-  for (atvi_idx i = 0; i < p0->n; i++) p0->mean[i] += f->move[i];
+  for (atvi_idx i = 0; i < p0->n; i++) p0->mean[i] += part * f->move[i];
   for (atvi_idx b = 1; b <= a->b->n; b++) {
     atvi_vi_piece *p = &a->piece[b];
     for (atvi_idx l = 0; l < p->n; l++)
-      for (atvi_idx i = 0; i < p0->n; i++) p->mean[l] += p->slope[l * p0->n + i] * f->move[i];
+      for (atvi_idx i = 0; i < p0->n; i++) p->mean[l] += part * p->slope[l * p0->n + i] * f->move[i];
   }
 }
 
@@ -504,12 +506,18 @@ static bool maximise(finder *f, const double *x) {
   if (!isfinite(integral(f, 0)) || !first_widths(f)) return false;
   take_blocks(f);
   f->scaled = true;
-  double gain = HUGE_VAL;
+  double gain = HUGE_VAL, top = integral(f, 0), part = 1;
   for (int round = 0; round < ROUNDS && gain > ATVI_OPTIMUM_RISE; round++) {
     if (atvi_infer_vi_late(a->v)) return false;
     c->n = 1 + 2 * p0->n;
     spread_out(f);
     settle(f);
+    if (!(integral(f, 0) > top - STEP_DROP)) { /* the step was too long: back by half of it */
+      part *= 0.5;
+      move_centre(f, -part);
+      continue;
+    }
+    top = integral(f, 0);
     if (!derivatives(f)) {
       for (atvi_idx i = 0; i < p0->n * p0->n; i++) p0->chol[i] *= 0.3;
       continue;
@@ -517,7 +525,7 @@ static bool maximise(finder *f, const double *x) {
     take_blocks(f);
     gain = step_common(f);
     if (!isfinite(gain)) return false;
-    move_centre(f);
+    move_centre(f, part = 1);
     atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ROUNDS, "the maximum is %.2g nats higher",
                        gain);
   }
