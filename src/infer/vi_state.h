@@ -88,6 +88,8 @@ typedef struct {
   double se;
   /* Share of the sum that the largest weight has, before smoothing. */
   double top;
+  /* By how much smoothing changes an sd, at most, as a share of it. */
+  double sd_gap;
   /* These are all draws that are wanted. */
   bool all;
   /* log_w counts all images of a draw: it is not log pi - log q. */
@@ -274,7 +276,7 @@ void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w);
  * one. Leaves *w as it is if there is no time, or less came of it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all);
 void atvi_infer_vi_weights_free(atvi_vi_weights *w); /* zeroed is fine */
-/* The tail of the weights can be fitted: k-hat is below its threshold. */
+/* The tail of the weights can be fitted: k-hat is below its threshold, and the fit does not change sds. */
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w);
 /* The weights may be used. */
 bool atvi_infer_vi_permits(const atvi_vi_weights *w);

@@ -34,7 +34,9 @@ enum { BLOCKS = ATVI_VI_BLOCKS };
 #define IMAGES_LOST 0.003  /* of the posterior in outer images, by which the draws may be off by chance */
 #define IMAGE_NATS 7.0     /* below the other, an image does not matter: a thousandth */
 enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
-#define WELL_BEHAVED 0.1   /* of the draws is their effective size, at least, where the approximation fits */
+#define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
+#define SD_BY_ONE 0.02 /* of a variance due to one draw: the tails of a parameter are to blame, not weights */
+#define WELL_BEHAVED 0.1 /* of the draws is their effective size, at least, where the approximation fits */
 
 /* ---- the store ---- */
 
@@ -380,6 +382,28 @@ static atvi_status weigh_images(atvi_vi *v, atvi_vi_weights *w) {
   return ATVI_OK;
 }
 
+/* By how much smoothing changes the sd of a parameter, as a share of it, at most. Smoothing guesses at a tail of weights; where
+ * few draws at the tip of a ridge have it, k-hat may not show that, but sds live from the tips. Parameters whose tails are so
+ * long that a few draws make their sd whatever their weights do not count. */
+static double sd_gap(const atvi_vi *v, const atvi_vi_weights *w) {
+  const atvi_idx n = w->c.n;
+  double worst = 0, *raw = w->part_q;
+  if (!(atvi_math_softmax(n, w->log_w, raw) > -HUGE_VAL)) return 0;
+  for (atvi_idx i = 0; i < v->d; i++) {
+    const double *x = w->c.theta + i * w->c.cap;
+    double mean = atvi_math_mean(n, x, w->w), smooth = 0, all = 0, top = 0;
+    for (atvi_idx j = 0; j < n; j++) {
+      double square = (x[j] - mean) * (x[j] - mean);
+      if (!(w->w[j] > 0)) continue;
+      smooth += w->w[j] * square;
+      all += raw[j] * square;
+      top = fmax(top, w->w[j] * square);
+    }
+    if (top < SD_BY_ONE * smooth) worst = fmax(worst, fabs(sqrt(all / smooth) - 1));
+  }
+  return worst;
+}
+
 static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   const atvi_cloud *c = &w->c;
   double sum = 0, n = 0, tried = 0;
@@ -405,6 +429,7 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
   w->se = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
           atvi_math_psis_inflation(w->psis.khat);
+  w->sd_gap = sd_gap(v, w);
   tell_weights(v, w);
   return ATVI_OK;
 }
@@ -412,12 +437,12 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
 
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
-  return w->psis.khat < atvi_math_psis_threshold(w->c.n);
+  return w->psis.khat < atvi_math_psis_threshold(w->c.n) && w->sd_gap < SD_GAP;
 }
 
 bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
   return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess) &&
-         atvi_math_weights_agree(w->top, w->se);
+         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP;
 }
 
 bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
@@ -545,6 +570,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   const atvi_made *m = d->made;
   double z = m->log_evidence, se = m->log_evidence_se, peak = -HUGE_VAL, highest = -HUGE_VAL;
   bool weights = atvi_infer_vi_permits(w);
+  if (!(m->exact > 0) && w->sd_gap >= SD_GAP)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "The sd of a parameter depends by %.0f %% on a few draws with large weights: part of "
+        "the posterior has too few draws.",
+        100 * w->sd_gap);
   if (!isfinite(z) || (!(m->exact > 0) && !weights)) return ATVI_OK;
   /* Half of chi squared with d degrees below a maximum is where its draws are. */
   for (atvi_idx j = 0; j < w->c.n; j++) highest = fmax(highest, w->c.log_pi[j]);
