@@ -14,6 +14,7 @@ enum { WIDE = 60, WIDE_FACTORS = 5 };
 /* Above this many, units are fitted one by one: below, a flow takes no longer. */
 enum { MANY = 30 };
 #define WELL_BELOW 0.7 /* of its threshold is k-hat where there is no need to look for better */
+#define DRAFT_LEAST 0.1 /* is what draws of a draft are worth where training begins with it: the end of a ladder is no better */
 #define ENOUGH 0.5     /* of the effective size wanted */
 
 atvi_vi_opts atvi_infer_vi_defaults(void) {
@@ -395,24 +396,43 @@ static bool needs_no_training(atvi_vi *v, const atvi_member *m) {
 
 /* Many coordinates: a ladder has as many rungs as the posterior is narrower than the prior in all of them together. Where the best maximum is
  * a peak, its normal approximation is a better place to begin. */
-static atvi_status train(atvi_vi *v) {
+static atvi_status train_wide(atvi_vi *v) {
   atvi_member *m = &v->part[0].at;
   atvi_member top;
   bool found = false;
-  if (v->wide) ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
-  if (found) {
-    double *phi = m->phi;
-    *m = top;
-    memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
-    memset(m->phi, 0,
-           (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
-    v->converged = needs_no_training(v, m);
-    if (v->converged) return ATVI_OK;
-    memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
-    v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
-  } else {
+  ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
+  if (!found) {
     v->converged = atvi_infer_vi_train(v, m);
+    return ATVI_OK;
   }
+  double *phi = m->phi;
+  *m = top;
+  memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
+  memset(m->phi, 0,
+         (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
+  v->converged = needs_no_training(v, m);
+  if (v->converged) return ATVI_OK;
+  memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
+  v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
+  return ATVI_OK;
+}
+
+/* Whether the options leave it open how training begins. */
+static bool may_draft(const atvi_vi *v) {
+  const atvi_vi_opts *o = &v->opts;
+  bool folds = false;
+  for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
+  return o->n_rung == 0 && o->shape.layers == 0 && o->factors == 0 && !o->freeze && o->seek_modes && !folds;
+}
+
+static atvi_status train(atvi_vi *v) {
+  atvi_member *m = &v->part[0].at;
+  atvi_vi_worth draft = {0};
+  if (v->wide) return train_wide(v);
+  if (may_draft(v)) ATVI_TRY(atvi_infer_vi_draft(v, m, &draft));
+  bool near = draft.share > DRAFT_LEAST;
+  v->enough = near && atvi_infer_vi_is_enough(v, 1, NULL, &draft);
+  v->converged = v->enough || (near ? atvi_infer_vi_train_from(v, m, &draft) : atvi_infer_vi_train(v, m));
   return ATVI_OK;
 }
 

@@ -141,9 +141,11 @@ static void moments(const atvi_member *m, atvi_idx d, const atvi_cloud *c, const
   }
 }
 
-bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
+/* By the weights in v->scratch, whose effective size is ess: always, or where q has become narrow. */
+static bool move_frame(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double ess, double inflate,
+                       bool always) {
   atvi_idx d = v->d;
-  double *weight = v->scratch, ess = weights(draws, step, weight), narrow = HUGE_VAL;
+  double *weight = v->scratch, narrow = HUGE_VAL;
   double *mean = weight + draws->n, *y = mean + d, *chol = y + d;
   if (!(ess > v->tuning.per_dim)) return false;
   memset(mean, 0, (size_t)(d * (d + 2)) * sizeof *mean);
@@ -159,7 +161,7 @@ bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, 
     for (atvi_idx k = 0; k <= i; k++) {
       double sum = 0;
       for (atvi_idx l = k; l <= i; l++) sum += m->chol[i * d + l] * chol[l * d + k];
-      y[k] = v->tuning.inflate * sum;
+      y[k] = inflate * sum;
     }
     memcpy(m->chol + i * d, y, (size_t)(i + 1) * sizeof *y);
   }
@@ -168,6 +170,17 @@ bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, 
   for (atvi_idx i = 0; i < d; i++) m->log_det += log(fabs(m->chol[i * d + i]));
   v->family.ops->init(v->family.self, m->phi);
   return true;
+}
+
+bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
+  return move_frame(v, m, draws, weights(draws, step, v->scratch), v->tuning.inflate, always);
+}
+
+bool atvi_infer_vi_follow(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, const double *log_w) {
+  double *weight = v->scratch;
+  for (atvi_idx j = 0; j < draws->n; j++) weight[j] = isfinite(log_w[j]) ? log_w[j] : -HUGE_VAL;
+  atvi_psis_info p = atvi_math_psis(draws->n, weight, weight, weight + draws->n);
+  return move_frame(v, m, draws, p.ess, 1, true);
 }
 
 /* ---- the choice ---- */
@@ -249,11 +262,9 @@ static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, atvi_vi_qu
   return t;
 }
 
-/* Whether a pilot costs more than it could save, next to one that came to q. */
-static bool is_idle(const atvi_vi *v, const atvi_vi_quality *q) {
+bool atvi_infer_vi_is_idle(const atvi_vi *v, const atvi_vi_worth *w) {
   double cost = v->tuning.short_rounds * atvi_infer_vi_round_runs(v) + ATVI_VI_LOOK;
-  return atvi_math_psis_permits(ATVI_VI_LOOK, q->khat, q->excess) &&
-         atvi_infer_vi_saving(v, 1, q->share, 0) < cost;
+  return w->permits && atvi_infer_vi_saving(v, 1, w->share, 0) < cost;
 }
 
 /* Short rounds for `folded` under the new maps and, unless that would not pay, for m under the old ones; what their draws are worth decides which
@@ -267,7 +278,9 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   if (!now) return (atvi_vi_trained){.done = true, .step = step};
   memcpy(now, v->space->map, bytes);
   atvi_vi_trained t = pilot(v, &other, step, &q_folded);
-  if (t.done && (t.enough || is_idle(v, &q_folded))) {
+  atvi_vi_worth folded_worth = {.share = q_folded.share,
+                                .permits = atvi_math_psis_permits(ATVI_VI_LOOK, q_folded.khat, q_folded.excess)};
+  if (t.done && (t.enough || atvi_infer_vi_is_idle(v, &folded_worth))) {
     *m = other;
     return t;
   }
@@ -279,6 +292,25 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   return t;
 }
 
+/* Peaks found so far in theta[d][modes.n]; and back, in the coordinates of the maps as they are now. */
+static double *peaks_out(atvi_vi *v) {
+  atvi_idx n = v->modes.n;
+  double *theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *theta);
+  if (n == 0 || !theta) return NULL;
+  for (atvi_idx i = 0; i < v->d; i++)
+    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = v->modes.mode[k].x[i];
+  atvi_infer_space_fwd(v->space, n, theta, theta);
+  return theta;
+}
+
+static void peaks_back(atvi_vi *v, double *theta) {
+  atvi_idx n = v->modes.n;
+  if (!theta) return;
+  atvi_infer_space_inv(v->space, n, theta, theta);
+  for (atvi_idx i = 0; i < v->d; i++)
+    for (atvi_idx k = 0; k < n; k++) v->modes.mode[k].x[i] = theta[i * n + k];
+}
+
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   bool any = false, one_sided = false, able = true;
@@ -288,6 +320,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
   if (!old || !atvi_infer_vi_member_new(v, NULL, NULL, &folded)) return ladder;
   memcpy(old, v->space->map, bytes);
+  double *peaks = peaks_out(v);
   atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
   any = false;
   for (atvi_idx i = 0; i < v->d && able; i++) {
@@ -308,6 +341,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   }
   atvi_infer_vi_slopes(v, &draws);
   atvi_vi_trained t = compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
+  peaks_back(v, peaks);
   t.step /= ATVI_VI_AGAIN; /* it was found by rounds, and can be believed */
   return t;
 }
