@@ -14,7 +14,6 @@ enum { WIDE = 60, WIDE_FACTORS = 5 };
 /* Above this many, units are fitted one by one: below, a flow takes no longer. */
 enum { MANY = 30 };
 #define WELL_BELOW 0.7 /* of its threshold is k-hat where there is no need to look for better */
-#define DRAFT_LEAST 0.1 /* is what draws of a draft are worth where training begins with it: the end of a ladder is no better */
 #define ENOUGH 0.5     /* of the effective size wanted */
 
 atvi_vi_opts atvi_infer_vi_defaults(void) {
@@ -329,7 +328,8 @@ static phase after(const fit *f, phase now) {
   case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE:
-    if (v->enough && !over && !atvi_infer_vi_permits(&f->w)) return IMPROVE; /* what few draws did not show */
+    if (v->enough && !over && !atvi_infer_vi_permits(&f->w)) /* what few draws did not show */
+      return v->drafted ? TRAIN : IMPROVE;
     return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
   case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
@@ -417,22 +417,29 @@ static atvi_status train_wide(atvi_vi *v) {
   return ATVI_OK;
 }
 
-/* Whether the options leave it open how training begins. */
+/* Whether the options leave it open how q is found. With few coordinates training goes on in any case. */
 static bool may_draft(const atvi_vi *v) {
   const atvi_vi_opts *o = &v->opts;
-  bool folds = false;
+  bool folds = v->d < ATVI_VI_FEW;
   for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
   return o->n_rung == 0 && o->shape.layers == 0 && o->factors == 0 && !o->freeze && o->seek_modes && !folds;
 }
 
+/* A draft, or training; a draft that more draws found wanting was none. */
 static atvi_status train(atvi_vi *v) {
-  atvi_member *m = &v->part[0].at;
-  atvi_vi_worth draft = {0};
+  atvi_vi_part *first = &v->part[0];
+  atvi_member *m = &first->at;
   if (v->wide) return train_wide(v);
-  if (may_draft(v)) ATVI_TRY(atvi_infer_vi_draft(v, m, &draft));
-  bool near = draft.share > DRAFT_LEAST;
-  v->enough = near && atvi_infer_vi_is_enough(v, 1, NULL, &draft);
-  v->converged = v->enough || (near ? atvi_infer_vi_train_from(v, m, &draft) : atvi_infer_vi_train(v, m));
+  bool again = v->drafted;
+  v->enough = v->drafted = false;
+  if (again) {
+    first->drawn = 0;
+    if (!atvi_infer_vi_member_new(v, NULL, NULL, m)) return ATVI_ENOMEM;
+  } else if (may_draft(v)) {
+    ATVI_TRY(atvi_infer_vi_draft(v, m, &v->enough));
+    v->drafted = v->enough;
+  }
+  v->converged = v->enough || atvi_infer_vi_train(v, m);
   return ATVI_OK;
 }
 

@@ -237,6 +237,18 @@ static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, 
   return reach * exp(there - all - log_slope) > ATVI_VI_LOOK_AGAIN;
 }
 
+bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m) {
+  bool any = false;
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
+  for (atvi_idx i = 0; i < v->d && !any; i++) {
+    const atvi_map *map = &v->space->map[i];
+    if (!atvi_infer_vi_is_open(v, i) || n_ends(map) != 1) continue;
+    double end = isfinite(map->lower) ? map->lower : map->upper;
+    any = reaches(v, &draws, i, end) || reaches_by_density(v, &draws, i, end);
+  }
+  return any;
+}
+
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
 static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   atvi_map *map = &v->space->map[i], new;
@@ -262,9 +274,11 @@ static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, atvi_vi_qu
   return t;
 }
 
-bool atvi_infer_vi_is_idle(const atvi_vi *v, const atvi_vi_worth *w) {
+/* Whether a pilot costs more than it could save, next to one that came to q. */
+static bool is_idle(const atvi_vi *v, const atvi_vi_quality *q) {
   double cost = v->tuning.short_rounds * atvi_infer_vi_round_runs(v) + ATVI_VI_LOOK;
-  return w->permits && atvi_infer_vi_saving(v, 1, w->share, 0) < cost;
+  return atvi_math_psis_permits(ATVI_VI_LOOK, q->khat, q->excess) &&
+         atvi_infer_vi_saving(v, 1, q->share, 0) < cost;
 }
 
 /* Short rounds for `folded` under the new maps and, unless that would not pay, for m under the old ones; what their draws are worth decides which
@@ -278,9 +292,7 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   if (!now) return (atvi_vi_trained){.done = true, .step = step};
   memcpy(now, v->space->map, bytes);
   atvi_vi_trained t = pilot(v, &other, step, &q_folded);
-  atvi_vi_worth folded_worth = {.share = q_folded.share,
-                                .permits = atvi_math_psis_permits(ATVI_VI_LOOK, q_folded.khat, q_folded.excess)};
-  if (t.done && (t.enough || atvi_infer_vi_is_idle(v, &folded_worth))) {
+  if (t.done && (t.enough || is_idle(v, &q_folded))) {
     *m = other;
     return t;
   }
@@ -292,7 +304,7 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   return t;
 }
 
-/* Peaks found so far in theta[d][modes.n]; and back, in the coordinates of the maps as they are now. */
+/* Peaks found so far as theta[d][modes.n]; and back, in the coordinates of the maps as they are now. */
 static double *peaks_out(atvi_vi *v) {
   atvi_idx n = v->modes.n;
   double *theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *theta);

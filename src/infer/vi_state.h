@@ -57,7 +57,7 @@ typedef struct {
   double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
-  /* Nats that the posterior has gained on the prior, by the draft of q. */
+  /* Nats that the posterior has gained on the prior, by the draft of q; 0: not known. */
   double gained;
   /* Steps of Adam and temperatures so far. */
   int steps, rungs;
@@ -68,6 +68,8 @@ typedef struct {
   bool converged;
   /* Training of a component ended because more would cost more than it saves. */
   bool enough;
+  /* The first component is a draft, without training. */
+  bool drafted;
   /* Something was left undone because the run had to end. */
   bool cut;
   /* As in atvi_made. */
@@ -210,8 +212,6 @@ typedef struct {
 atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
 /* All of it, as the options say: ladder and rounds. */
 bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m);
-/* Without a ladder, from a draft whose draws are worth this: rounds, under other maps if these may save more than they cost. */
-bool atvi_infer_vi_train_from(atvi_vi *v, atvi_member *m, const atvi_vi_worth *draft);
 /* Rounds at temperature 1 for one component of a mixture that has this share. */
 atvi_vi_trained atvi_infer_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
                                          bool (*enough)(atvi_vi *, const atvi_cloud *));
@@ -223,8 +223,6 @@ bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m);
 /* After the ladder, which ended as `ladder` says: parameters whose posterior reaches a bound get the surjection; m may be a new member
  * then, in the frame of the draws. Returns how the pilots ended, or `ladder`. */
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder);
-/* Whether a pilot under other maps would cost more than it could save, next to draws that are worth this. */
-bool atvi_infer_vi_is_idle(const atvi_vi *v, const atvi_vi_worth *w);
 /* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Returns how
  * many coordinates it moved. */
 int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
@@ -233,6 +231,8 @@ int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
 bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
 /* The same with draws of m that have these log weights against the posterior, which are smoothed: always, and no wider than they are. */
 bool atvi_infer_vi_follow(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, const double *log_w);
+/* Whether the posterior reaches the only bound of a parameter whose map is open: q cannot have the tail that it has in the log. */
+bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m);
 /* Slopes of surjections from the spread of the draws. */
 void atvi_infer_vi_slopes(atvi_vi *v, const atvi_cloud *draws);
 /* Slopes at least as steep as the peaks found, those above this evidence, ask for: several modes are wide together and narrow each, and what
@@ -251,9 +251,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m);
 /* Climbs from points spread over the prior; *m is the family's starting point in the frame of the normal approximation at the best mode.
  * *found: there is one. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
-/* A normal q that follows its own weighted draws from there (vi_draft.c): the frame of m, and what its draws are worth; a share of 0: there is no
- * maximum, or several. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, atvi_vi_worth *worth);
+/* A normal q that follows its own weighted draws from there (vi_draft.c). *enough: m is that q, whose draws cost less than training would. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough);
 /* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was
  * no time. The components must know their evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_evidence);

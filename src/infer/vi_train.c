@@ -485,20 +485,13 @@ atvi_vi_trained atvi_infer_vi_train_more(atvi_vi *v, atvi_member *m, double step
   return atvi_infer_vi_rounds(v, m, &o);
 }
 
-static bool maps_and_rounds(atvi_vi *v, atvi_member *m, atvi_vi_trained t, bool maps) {
-  if (t.done && maps) t = atvi_infer_vi_choose_maps(v, m, t);
+bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
+  if (v->opts.n_rung > 0) return given_ladder(v, m);
+  atvi_vi_trained t = atvi_infer_vi_climb(v, m);
+  if (t.done) t = atvi_infer_vi_choose_maps(v, m, t);
   if (t.done && !t.enough) t = atvi_infer_vi_train_more(v, m, t.step, 0, atvi_infer_vi_in_vain);
   v->enough = t.enough;
   return t.done;
-}
-
-bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
-  return v->opts.n_rung > 0 ? given_ladder(v, m) : maps_and_rounds(v, m, atvi_infer_vi_climb(v, m), true);
-}
-
-bool atvi_infer_vi_train_from(atvi_vi *v, atvi_member *m, const atvi_vi_worth *draft) {
-  atvi_vi_trained begun = {.done = true, .step = HUGE_VAL, .beta = 1};
-  return maps_and_rounds(v, m, begun, !atvi_infer_vi_is_idle(v, draft));
 }
 
 /* ---- fine-tuning ---- */
