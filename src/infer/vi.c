@@ -328,7 +328,8 @@ static phase after(const fit *f, phase now) {
   case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE:
-    if (v->enough && !over && !atvi_infer_vi_permits(&f->w)) return IMPROVE; /* what few draws did not show */
+    if (v->enough && !over && !atvi_infer_vi_permits(&f->w)) /* what few draws did not show */
+      return v->drafted ? TRAIN : IMPROVE;
     return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
   case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
@@ -395,24 +396,50 @@ static bool needs_no_training(atvi_vi *v, const atvi_member *m) {
 
 /* Many coordinates: a ladder has as many rungs as the posterior is narrower than the prior in all of them together. Where the best maximum is
  * a peak, its normal approximation is a better place to begin. */
-static atvi_status train(atvi_vi *v) {
+static atvi_status train_wide(atvi_vi *v) {
   atvi_member *m = &v->part[0].at;
   atvi_member top;
   bool found = false;
-  if (v->wide) ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
-  if (found) {
-    double *phi = m->phi;
-    *m = top;
-    memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
-    memset(m->phi, 0,
-           (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
-    v->converged = needs_no_training(v, m);
-    if (v->converged) return ATVI_OK;
-    memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
-    v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
-  } else {
+  ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
+  if (!found) {
     v->converged = atvi_infer_vi_train(v, m);
+    return ATVI_OK;
   }
+  double *phi = m->phi;
+  *m = top;
+  memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
+  memset(m->phi, 0,
+         (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
+  v->converged = needs_no_training(v, m);
+  if (v->converged) return ATVI_OK;
+  memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
+  v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
+  return ATVI_OK;
+}
+
+/* Whether the options leave it open how q is found. With few coordinates training goes on in any case. */
+static bool may_draft(const atvi_vi *v) {
+  const atvi_vi_opts *o = &v->opts;
+  bool folds = v->d < ATVI_VI_FEW;
+  for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
+  return o->n_rung == 0 && o->shape.layers == 0 && o->factors == 0 && !o->freeze && o->seek_modes && !folds;
+}
+
+/* A draft, or training; a draft that more draws found wanting was none. */
+static atvi_status train(atvi_vi *v) {
+  atvi_vi_part *first = &v->part[0];
+  atvi_member *m = &first->at;
+  if (v->wide) return train_wide(v);
+  bool again = v->drafted;
+  v->enough = v->drafted = false;
+  if (again) {
+    first->drawn = 0;
+    if (!atvi_infer_vi_member_new(v, NULL, NULL, m)) return ATVI_ENOMEM;
+  } else if (may_draft(v)) {
+    ATVI_TRY(atvi_infer_vi_draft(v, m, &v->enough));
+    v->drafted = v->enough;
+  }
+  v->converged = v->enough || atvi_infer_vi_train(v, m);
   return ATVI_OK;
 }
 

@@ -141,9 +141,11 @@ static void moments(const atvi_member *m, atvi_idx d, const atvi_cloud *c, const
   }
 }
 
-bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
+/* By the weights in v->scratch, whose effective size is ess: always, or where q has become narrow. */
+static bool move_frame(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double ess, double inflate,
+                       bool always) {
   atvi_idx d = v->d;
-  double *weight = v->scratch, ess = weights(draws, step, weight), narrow = HUGE_VAL;
+  double *weight = v->scratch, narrow = HUGE_VAL;
   double *mean = weight + draws->n, *y = mean + d, *chol = y + d;
   if (!(ess > v->tuning.per_dim)) return false;
   memset(mean, 0, (size_t)(d * (d + 2)) * sizeof *mean);
@@ -159,7 +161,7 @@ bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, 
     for (atvi_idx k = 0; k <= i; k++) {
       double sum = 0;
       for (atvi_idx l = k; l <= i; l++) sum += m->chol[i * d + l] * chol[l * d + k];
-      y[k] = v->tuning.inflate * sum;
+      y[k] = inflate * sum;
     }
     memcpy(m->chol + i * d, y, (size_t)(i + 1) * sizeof *y);
   }
@@ -168,6 +170,17 @@ bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, 
   for (atvi_idx i = 0; i < d; i++) m->log_det += log(fabs(m->chol[i * d + i]));
   v->family.ops->init(v->family.self, m->phi);
   return true;
+}
+
+bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
+  return move_frame(v, m, draws, weights(draws, step, v->scratch), v->tuning.inflate, always);
+}
+
+bool atvi_infer_vi_follow(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, const double *log_w) {
+  double *weight = v->scratch;
+  for (atvi_idx j = 0; j < draws->n; j++) weight[j] = isfinite(log_w[j]) ? log_w[j] : -HUGE_VAL;
+  atvi_psis_info p = atvi_math_psis(draws->n, weight, weight, weight + draws->n);
+  return move_frame(v, m, draws, p.ess, 1, true);
 }
 
 /* ---- the choice ---- */
@@ -222,6 +235,18 @@ static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, 
     if (isfinite(w_end)) there = atvi_math_log_add(there, log_f + w_end);
   }
   return reach * exp(there - all - log_slope) > ATVI_VI_LOOK_AGAIN;
+}
+
+bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m) {
+  bool any = false;
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
+  for (atvi_idx i = 0; i < v->d && !any; i++) {
+    const atvi_map *map = &v->space->map[i];
+    if (!atvi_infer_vi_is_open(v, i) || n_ends(map) != 1) continue;
+    double end = isfinite(map->lower) ? map->lower : map->upper;
+    any = reaches(v, &draws, i, end) || reaches_by_density(v, &draws, i, end);
+  }
+  return any;
 }
 
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
@@ -279,6 +304,25 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   return t;
 }
 
+/* Peaks found so far as theta[d][modes.n]; and back, in the coordinates of the maps as they are now. */
+static double *peaks_out(atvi_vi *v) {
+  atvi_idx n = v->modes.n;
+  double *theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *theta);
+  if (n == 0 || !theta) return NULL;
+  for (atvi_idx i = 0; i < v->d; i++)
+    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = v->modes.mode[k].x[i];
+  atvi_infer_space_fwd(v->space, n, theta, theta);
+  return theta;
+}
+
+static void peaks_back(atvi_vi *v, double *theta) {
+  atvi_idx n = v->modes.n;
+  if (!theta) return;
+  atvi_infer_space_inv(v->space, n, theta, theta);
+  for (atvi_idx i = 0; i < v->d; i++)
+    for (atvi_idx k = 0; k < n; k++) v->modes.mode[k].x[i] = theta[i * n + k];
+}
+
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   bool any = false, one_sided = false, able = true;
@@ -288,6 +332,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
   if (!old || !atvi_infer_vi_member_new(v, NULL, NULL, &folded)) return ladder;
   memcpy(old, v->space->map, bytes);
+  double *peaks = peaks_out(v);
   atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
   any = false;
   for (atvi_idx i = 0; i < v->d && able; i++) {
@@ -308,6 +353,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   }
   atvi_infer_vi_slopes(v, &draws);
   atvi_vi_trained t = compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
+  peaks_back(v, peaks);
   t.step /= ATVI_VI_AGAIN; /* it was found by rounds, and can be believed */
   return t;
 }

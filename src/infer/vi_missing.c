@@ -214,12 +214,13 @@ static bool move(herd *h) {
 
 /* ---- the whole ---- */
 
-/* As many as the dimension asks for, and as the budget has if the ladder is as long as that of q. A multiple of ATVI_LANES. */
+/* As many as the dimension asks for, and as the budget has if the ladder is as long as that of q, or, where q had none, as long as the information that the data
+ * gave makes it. A multiple of ATVI_LANES. */
 static atvi_idx points_wanted(const atvi_vi *v) {
+  double rungs = v->rungs > 0 ? v->rungs : 3 + 2 * v->gained / sqrt((double)v->d);
   double wanted = v->tuning.points * (double)(v->d + 2), runs = (double)atvi_model_evaluator_count(v->ev),
          least = 8 * ATVI_LANES,
-         have =
-             fmax(v->tuning.look_runs, v->tuning.look_cost * runs) / (v->tuning.sweeps * fmax(1, v->rungs));
+         have = fmax(v->tuning.look_runs, v->tuning.look_cost * runs) / (v->tuning.sweeps * fmax(1, rungs));
   return (atvi_idx)(fmax(fmin(wanted, have), least) / ATVI_LANES) * ATVI_LANES;
 }
 

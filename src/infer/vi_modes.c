@@ -273,7 +273,7 @@ static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
 }
 
 atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
-  atvi_idx n = (atvi_idx)v->tuning.starts;
+  atvi_idx n = (atvi_idx)v->tuning.starts / (v->wide ? 1 : 2);
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
   *found = false;
   if (!start) return ATVI_ENOMEM;
@@ -281,8 +281,8 @@ atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, v->d, n, start);
   ATVI_TRY(find_summits(v, n, start));
   ATVI_TRY(take_summit(v, m, found));
-  if (*found) ATVI_TRY(straighten(v, m, found));
-  return *found ? atvi_infer_vi_bend(v, m) : ATVI_OK;
+  if (*found && v->wide) ATVI_TRY(straighten(v, m, found));
+  return *found && v->wide ? atvi_infer_vi_bend(v, m) : ATVI_OK;
 }
 
 /* Maxima of the alternatives in the text of the density, each climbed alone: *n points x[d][*n] to climb from. */
@@ -317,6 +317,7 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
 /* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
+  bool first_look = v->looked == 0;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
   v->looked = v->n_part;
   v->log_missing = v->log_absent = -HUGE_VAL;
@@ -326,7 +327,7 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   }
   atvi_idx n_top = 0;
   double *top = NULL;
-  if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
+  if (first_look) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
   atvi_idx n_known = known + n_top, n = n_known + (v->missing.n > 0 ? half : 0);
   double *start = atvi_pool_take(v->pool, (size_t)(d * (n + known)), sizeof *start), *first = start + d * n;
   if (!start) return ATVI_ENOMEM;

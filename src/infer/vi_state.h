@@ -57,6 +57,8 @@ typedef struct {
   double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
+  /* Nats that the posterior has gained on the prior, by the draft of q; 0: not known. */
+  double gained;
   /* Steps of Adam and temperatures so far. */
   int steps, rungs;
   double begun_s;
@@ -66,6 +68,8 @@ typedef struct {
   bool converged;
   /* Training of a component ended because more would cost more than it saves. */
   bool enough;
+  /* The first component is a draft, without training. */
+  bool drafted;
   /* Something was left undone because the run had to end. */
   bool cut;
   /* As in atvi_made. */
@@ -227,6 +231,10 @@ int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
 /* The frame follows the draws, weighted to the power `step` of the likelihood beyond the present one, and the family starts anew in
  * it: always, or only where q has become narrow in its frame. Returns whether it did. */
 bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
+/* The same with draws of m that have these log weights against the posterior, which are smoothed: always, and no wider than they are. */
+bool atvi_infer_vi_follow(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, const double *log_w);
+/* Whether the posterior reaches the only bound of a parameter whose map is open: q cannot have the tail that it has in the log. */
+bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m);
 /* Slopes of surjections from the spread of the draws. */
 void atvi_infer_vi_slopes(atvi_vi *v, const atvi_cloud *draws);
 /* Slopes at least as steep as the peaks found, those above this evidence, ask for: several modes are wide together and narrow each, and what
@@ -245,6 +253,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m);
 /* Climbs from points spread over the prior; *m is the family's starting point in the frame of the normal approximation at the best mode.
  * *found: there is one. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
+/* A normal q that follows its own weighted draws from there (vi_draft.c). *enough: m is that q, whose draws cost less than training would. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough);
 /* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was
  * no time. The components must know their evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_evidence);

@@ -298,8 +298,8 @@ static void standard_parameters_in_other_places(void) {
   shut(w);
 }
 
-/* The terms of a sum and the steps of a walk are on a par. A scale that may change its sign, a parameter that others' priors depend on, and a
- * prior that is not standard do not count. */
+/* The terms of a sum and the steps of a walk are on a par. A scale that may change its sign, a parameter that others' priors depend on, a
+ * prior that is not standard, and one with two scales do not count. */
 static void standard_parameters_are_counted(void) {
   static const char *const text[] = {
       "param s ~ halfnormal(1)\nparam x ~ normal(0, 1)\nparam y ~ normal(0, 1)\nlogp -(s*x + s*y - 1)^2\n",
@@ -308,9 +308,11 @@ static void standard_parameters_are_counted(void) {
       "param s ~ halfnormal(1)\nparam x ~ normal(0, 2)\nlogp -(s*x - 1)^2\n",
       "param s ~ halfnormal(1)\nparam z[1..5] ~ normal(0, 1)\nlet a = s*z[1]\nlet b = a + s*z[2]\nlet c = b "
       "+ s*z[3]\n"
-      "let d = c + s*z[4]\nlet e = d + s*z[5]\nlogp -(a - 1)^2 - b^2 - (c + 1)^2 - d^2 - e^2\n"};
-  static const int want[] = {2, 0, 0, 0, 5};
-  for (int k = 0; k < 5; k++) {
+      "let d = c + s*z[4]\nlet e = d + s*z[5]\nlogp -(a - 1)^2 - b^2 - (c + 1)^2 - d^2 - e^2\n",
+      "param s ~ halfnormal(1)\nparam r ~ halfnormal(1)\nparam x ~ normal(0, 1)\nparam y ~ normal(0, 1)\n"
+      "logp -(s*x - 1)^2 - (exp(-r)*x + s*y)^2\n"};
+  static const int want[] = {2, 0, 0, 0, 5, 1};
+  for (int k = 0; k < 6; k++) {
     int n = 0;
     world w = open_model(text[k]);
     for (atvi_idx i = 0; i < w.d; i++) n += w.s->link[i].form == ATVI_PRIOR_STANDARD;
