@@ -66,6 +66,7 @@ static void describe_exact(atvi_model *m) {
   m->exact.tol_rel = fmin(m->ode.tol_rel, fmax(EXACT_PER_TOL * m->ode.tol_rel, EXACT_LEAST));
   m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
   m->exact.max_steps = 10 * m->ode.max_steps;
+  m->exact.foresees = false;
   atvi_ode path = m->exact;
   path.path = m->path.path;
   path.most_stops = m->path.most_stops;
@@ -256,6 +257,7 @@ atvi_status atvi_model_solver(atvi_model *m) {
     m->ode = m->other;
     m->other = ode;
   }
+  m->ode.foresees = !implicit;
   atvi_idx most = m->exact.max_steps;
   describe_exact(m);
   m->exact.max_steps = m->path.max_steps = most;

@@ -94,7 +94,8 @@ typedef struct {
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
   double h;           /* RK4, MAP */
   atvi_idx max_steps; /* accepted and rejected, per lane; every time that a root acts allows some more */
-} atvi_ode;           /* borrowed: everything it points to outlives its use */
+  bool foresees; /* RK45, STIFF: a lane also fails, earlier, if its steps say that it will exceed max_steps */
+} atvi_ode;      /* borrowed: everything it points to outlives its use */
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 

@@ -59,12 +59,13 @@ typedef struct atvi_ode_kernels atvi_ode_kernels;
 
 struct atvi_ode_work {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], tstop[ATVI_LANES];
-  double h[ATVI_LANES];    /* step wished for next */
-  double hs[ATVI_LANES];   /* step being tried: h, or what lands on the stop */
-  double e2[ATVI_LANES];   /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
-  double grow[ATVI_LANES]; /* most a step may grow: little after a rejection */
-  double acc[ATVI_LANES];  /* 1: accepted */
-  double smax[ATVI_LANES]; /* largest scale */
+  double h[ATVI_LANES];  /* step wished for next */
+  double hs[ATVI_LANES]; /* step being tried: h, or what lands on the stop */
+  double e2[ATVI_LANES]; /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
+  double longest[ATVI_LANES]; /* step wished for since the last look at what is to come */
+  double grow[ATVI_LANES];    /* most a step may grow: little after a rejection */
+  double acc[ATVI_LANES];     /* 1: accepted */
+  double smax[ATVI_LANES];    /* largest scale */
   double one[ATVI_LANES], ts[ATVI_LANES], start[ATVI_LANES];
   int32_t seg[ATVI_LANES];
   const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
