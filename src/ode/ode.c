@@ -176,12 +176,23 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
     ATVI_TAKE(a, head.lu2, o->n * size);
     ATVI_TAKE(a, head.piv, size);
     ATVI_TAKE(a, head.piv2, size);
+    ATVI_TAKE(a, head.jac, (o->shape ? o->shape->n_entry + 1 : o->n * o->n) * ATVI_LANES);
+    ATVI_TAKE(a, head.tables, 2 * o->n + o->n * o->n);
   }
   if (w) *w = head;
   return w;
 }
 
 const atvi_ode_kernels *atvi_ode_kernels_of(atvi_isa isa) { return &kernels[isa]; }
+
+/* Every entry may differ from 0. */
+static void fill_dense(atvi_ode_work *w) {
+  const atvi_idx n = w->n;
+  int32_t *order = w->tables, *last = order + n, *at = last + n;
+  for (atvi_idx i = 0; i < n; i++) order[i] = (int32_t)i, last[i] = (int32_t)(n - 1);
+  for (atvi_idx i = 0; i < n * n; i++) at[i] = (int32_t)i;
+  w->dense = (atvi_ode_shape){.n_entry = n * n, .at = at, .order = order, .low = last, .right = last};
+}
 
 static void fill(atvi_ode_work *w, const atvi_ode *o) {
   const bool stiff = o->method == ATVI_ODE_STIFF;
@@ -203,6 +214,8 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   if (o->n_delay) w->stride += atvi_ode_delay_room(o->n) * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
   if (o->steady) w->frozen = w->start;
+  if (stiff) fill_dense(w);
+  w->shape = o->shape ? o->shape : &w->dense;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
                                : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
                                                            : &atvi_ode_tsit5;

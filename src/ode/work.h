@@ -134,7 +134,11 @@ struct atvi_ode_work {
   double *save;                          /* [n_par][L] */
   double *scratch;                       /* of the programs */
   double *lu, *lu2;                      /* [n][n][L], STIFF */
-  int32_t *piv, *piv2;                   /* [n][L] */
+  double *jac;                           /* [n_entry][L] of the shape */
+  const atvi_ode_shape *shape;           /* of the problem, or else dense */
+  atvi_ode_shape dense;
+  int32_t *tables;     /* of dense */
+  int32_t *piv, *piv2; /* [n][L] */
 
   bool taping, keeps; /* keeps: records hold the stages too */
   size_t stride;      /* bytes of a record with its states */
@@ -162,9 +166,9 @@ struct atvi_ode_kernels {
   void (*explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_tableau *tb,
                            const atvi_ode_record *r, double *parbar);
   void (*esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
-  void (*lu)(atvi_idx n, double *a, int32_t *piv);
-  void (*lu_solve)(atvi_idx n, const double *a, const int32_t *piv, double *b);
-  void (*lu_solve_t)(atvi_idx n, const double *a, const int32_t *piv, double *b);
+  void (*lu)(const atvi_ode_shape *s, atvi_idx n, double *a, int32_t *piv);
+  void (*lu_solve)(const atvi_ode_shape *s, atvi_idx n, const double *a, const int32_t *piv, double *b);
+  void (*lu_solve_t)(const atvi_ode_shape *s, atvi_idx n, const double *a, const int32_t *piv, double *b);
 };
 
 /* The kernels for an instruction set this build has. */
@@ -196,11 +200,14 @@ ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_adjoint, const atvi_ode *ode, atvi_ode_w
 /* Squared error of each lane in units of the tolerance, to w->e2: from w->err, or from seven slopes and weights. */
 ATVI_ODE_VARIANTS(void, atvi_ode_measure, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_measure_slopes, atvi_ode_work *w, const double *e);
-/* Linear systems of all lanes, a[n][n][L]. Factors in place with partial pivoting, lane by lane; solves
- * A x = b and A^T x = b in place. A singular lane gives numbers that are not finite, in that lane. */
-ATVI_ODE_VARIANTS(void, atvi_ode_lu, atvi_idx n, double *a, int32_t *piv);
-ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, atvi_idx n, const double *a, const int32_t *piv, double *b);
-ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, atvi_idx n, const double *a, const int32_t *piv, double *b);
+/* Linear systems of all lanes, a[n][n][L] with reordered states; what lies outside of the shape is not read. Factors in place with
+ * partial pivoting, lane by lane; solves A x = b and A^T x = b in place, b in the order of the states. A singular lane gives numbers that
+ * are not finite, in that lane. */
+ATVI_ODE_VARIANTS(void, atvi_ode_lu, const atvi_ode_shape *s, atvi_idx n, double *a, int32_t *piv);
+ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, const atvi_ode_shape *s, atvi_idx n, const double *a,
+                  const int32_t *piv, double *b);
+ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, const atvi_ode_shape *s, atvi_idx n, const double *a,
+                  const int32_t *piv, double *b);
 
 /* delay.c: puts the delayed states of times t[L] into tab. */
 void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t);
