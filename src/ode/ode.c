@@ -27,6 +27,10 @@ static const double FIRST_EXPLICIT = 5.0, FIRST_STIFF = 1.0;
 /* At one tolerance ESDIRK 4(3) leaves an error about ten times that of Tsit5 (log likelihoods of Lotka-Volterra, van der Pol,
  * SIR, two compartments and an infection near its separatrix, tolerances 1e-3 to 1e-8), so it is asked for a tenth. */
 static const double STIFF_TOL = 0.1;
+/* What remains of the former size of a state that has died out, after another step. With 1, explicit steps that stability limits leave such a
+ * state at the noise of its former size, and its derivatives by parameters grow without bound; L-stable steps damp both. 0.9 costs
+ * 1 to 2 % of the steps of the cold, epidemics and rotavirus, 0.8 twice that. */
+static const double FADE = 0.9;
 static const double GRID_TOL =
     1e-9; /* of a step: stops of difference equations are on the grid up to rounding */
 
@@ -205,6 +209,7 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->tol_rel = stiff ? STIFF_TOL * o->tol_rel : o->tol_rel;
   w->tol_abs = stiff ? STIFF_TOL * o->tol_abs : o->tol_abs;
   w->root = stiff ? 8 : 10;
+  w->fade = stiff ? 1 : FADE;
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(w->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
   w->keeps = stiff || o->n_delay ||

@@ -94,7 +94,7 @@ typedef struct {
    * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See steady.c. */
   bool steady;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
-  double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
+  double tol_abs;     /* in units of each state's own size of late; see control_isa.c */
   double h;           /* RK4, MAP */
   atvi_idx max_steps; /* accepted and rejected, per lane; every time that a root acts allows some more */
   bool foresees; /* RK45, STIFF: a lane also fails, earlier, if its steps say that it will exceed max_steps */

@@ -119,6 +119,7 @@ struct atvi_ode_work {
   atvi_idx n, n_par, n_tab;
   double tol_rel, tol_abs;
   double first;              /* first step in units of 1 / rate: tol^(1/order) and a constant */
+  double fade;               /* the size of a state so far counts this much after another step */
   int root;                  /* the error is of order h^(root/2): 10 or 8 */
   double span;               /* last stop - first stop */
   const atvi_ode_stop *stop; /* whose span and fresh these are */
