@@ -243,8 +243,10 @@ atvi_status atvi_model_solver(atvi_model *m) {
   ATVI_TRY(
       atvi_model_jacobian(m, m->rhs_node, rests && !m->interpret, &m->jacobian, &m->ode, &p.jac, &p.rhs));
   if (rests) m->steady.jac = m->ode.jac, m->steady.shape = m->ode.shape;
-  p.factor = m->ode.shape->factor;
-  p.solve = m->ode.shape->solve;
+  /* of full matrices: with few entries, what Newton's method does besides would not be counted */
+  const double n = (double)m->n_state;
+  p.factor = 2 * n * n * n / 3;
+  p.solve = 2 * n * n;
   m->automatic = true;
   m->other = m->ode;
   m->other.method = ATVI_ODE_STIFF;

@@ -25,8 +25,8 @@ static double solve(const atvi_model *m, atvi_model_work *w) {
   atvi_model_setup(m, w, ATVI_SETUP_PLAIN);
   atvi_ode_solve(ode, w->ode, w->y0, w->hoist, w->yout, false, outcome);
   atvi_ode_effort e = atvi_ode_effort_of(w->ode);
-  if (ode->method != ATVI_ODE_STIFF) return (double)e.rhs * rhs;
-  return (double)e.rhs * (rhs + ode->shape->solve) + (double)e.factors * ode->shape->factor;
+  double implicit = ode->method == ATVI_ODE_STIFF ? 2 * n * n : 0, factor = 2 * n * n * n / 3;
+  return (double)e.rhs * (rhs + implicit) + (double)e.factors * factor;
 }
 
 static double emulate(const atvi_emulated *e) {

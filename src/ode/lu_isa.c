@@ -51,6 +51,9 @@ void ATVI_ISA_NAME(atvi_ode_lu)(const atvi_ode_shape *s, atvi_idx n, double *a, 
 
 static void exchange(const int32_t *order, double *b, atvi_idx k, const int32_t *piv) {
   double *to = b + order[k] * ATVI_LANES;
+  int32_t moved = 0;
+  LANES(l) moved |= piv[k * ATVI_LANES + l] ^ (int32_t)k;
+  if (!moved) return;
   LANES(l) {
     double *from = b + order[piv[k * ATVI_LANES + l]] * ATVI_LANES + l, v = to[l];
     to[l] = *from;
