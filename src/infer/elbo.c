@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/elbo.h"
+#include "infer/vi_tuning.h"
 #include "math/rng.h"
 #include "math/sobol.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
-enum { GRAD_PART = 16, DRAW_PART = 128 }; /* draws per part; a part's size never depends on the threads */
-#define SERIAL_S 3e-4                     /* a job shorter than this is not worth waking other threads */
+/* Draws per part, whatever the number of threads. Parts of 8 keep twice as many threads busy, but cost a flow more per draw (7 % of a fit to the
+ * common cold), so that they are for runs that cost much more than the flow. */
+enum { GRAD_PART = 16, DEAR_PART = ATVI_LANES, DRAW_PART = 128 };
+#define SERIAL_S 3e-4 /* a job shorter than this is not worth waking other threads */
 
 typedef struct {
   void *work;                   /* of the family */
@@ -30,16 +33,21 @@ struct atvi_elbo {
   bool plain;
   atvi_idx batch, most; /* draws per gradient, now and at most */
   int n_seat;
-  seat *seat;      /* [n_seat] */
-  atvi_idx n_part; /* of a batch */
-  double *grad;    /* [n_part][size] */
-  part_sum *part;  /* [n_part] */
-  double busy_s;   /* what the last gradient took, summed over threads */
-  double *norm;    /* [batch] length of the gradient of log pi at each draw; 0 where it failed */
-  double *sorted;  /* [3][batch] */
-  double limit;    /* for these lengths, from the last batch */
-  double outlier;  /* times the ninth decile of these lengths */
+  seat *seat;          /* [n_seat] */
+  atvi_idx part_draws; /* of a gradient */
+  atvi_idx n_part;     /* of a batch */
+  double *grad;        /* [n_part][size] */
+  part_sum *part;      /* [n_part] */
+  double busy_s;       /* what the last gradient took, summed over threads */
+  double *norm;        /* [batch] length of the gradient of log pi at each draw; 0 where it failed */
+  double *sorted;      /* [3][batch] */
+  double limit;        /* for these lengths, from the last batch */
+  double outlier;      /* times the ninth decile of these lengths */
 };
+
+static atvi_idx part_size(const atvi_target *t) {
+  return t->operations > ATVI_VI_DEAR && t->group <= DEAR_PART ? DEAR_PART : GRAD_PART;
+}
 
 static atvi_elbo *carve(atvi_arena *a, const atvi_family *f, int n_seat, atvi_idx n_part, atvi_idx batch) {
   atvi_elbo *e, head = {.n_seat = n_seat, .n_part = n_part};
@@ -71,7 +79,7 @@ atvi_status atvi_infer_elbo_new(atvi_ctx *ctx, const atvi_space *space, const at
                                 uint64_t seed, bool plain, atvi_idx batch, atvi_elbo **out) {
   *out = NULL;
   int n = atvi_ctx_threads(ctx);
-  atvi_idx n_part = (batch + GRAD_PART - 1) / GRAD_PART;
+  const atvi_idx part = part_size(space->target), n_part = (batch + part - 1) / part;
   atvi_arena a = {0};
   carve(&a, family, n, n_part, batch);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
@@ -81,6 +89,7 @@ atvi_status atvi_infer_elbo_new(atvi_ctx *ctx, const atvi_space *space, const at
   e->space = space;
   e->family = family;
   e->seed = seed;
+  e->part_draws = part;
   e->plain = plain;
   e->batch = e->most = batch;
   e->busy_s = HUGE_VAL;
@@ -107,7 +116,7 @@ void atvi_infer_elbo_free(atvi_elbo *e) {
 
 void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
   e->batch = batch < e->most ? batch : e->most;
-  e->n_part = (e->batch + GRAD_PART - 1) / GRAD_PART;
+  e->n_part = (e->batch + e->part_draws - 1) / e->part_draws;
 }
 
 void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier) { e->outlier = outlier; }
@@ -251,7 +260,8 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
   const atvi_family *f = e->family;
   seat *s = &e->seat[worker];
   part_sum *sum = &e->part[item];
-  atvi_idx first = item * GRAD_PART, n = e->batch - first < GRAD_PART ? e->batch - first : GRAD_PART;
+  const atvi_idx part = e->part_draws, first = item * part,
+                 n = e->batch - first < part ? e->batch - first : part;
   double begun = atvi_clock_s(), *grad = e->grad + item * f->size;
   draw_part(e, j->m, s, &j->lot, first, n);
   atvi_infer_space_eval_on(
@@ -376,7 +386,7 @@ atvi_elbo_info atvi_infer_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, 
   job j = {.e = e, .m = m, .lot = {.stream = ATVI_STREAM_TRAIN, .scramble = scramble}, .n = n, .room = room};
   double sum = 0, sum_sq = 0;
   atvi_idx good = 0;
-  j.part = GRAD_PART;
+  j.part = e->part_draws;
   run(e, (n + j.part - 1) / j.part, weigh_item, &j, HUGE_VAL);
   for (atvi_idx b = 0; b < n; b++) {
     if (!isfinite(room->weight[b])) continue;
@@ -428,7 +438,7 @@ void atvi_infer_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lo
                           atvi_idx at) {
   ATVI_ASSERT(at + lot->n <= c->cap);
   job j = {.e = e, .m = m, .lot = *lot, .n = lot->n, .at = at, .c = c};
-  j.part = lot->n >= 8 * DRAW_PART ? DRAW_PART : GRAD_PART;
+  j.part = lot->n >= 8 * DRAW_PART ? DRAW_PART : e->part_draws;
   run(e, (lot->n + j.part - 1) / j.part, draw_item, &j, HUGE_VAL);
 }
 

@@ -289,9 +289,9 @@ ATVI_CHECKED atvi_status atvi_model_steady_stops(atvi_model *m);
 const char *atvi_model_solver_word(const atvi_model *m);
 /* Operations that an evaluation takes, after all other steps (work.c). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_count(atvi_model *m);
-/* Makes the Jacobian of right-hand sides f[n_state], and gives its program and the operations that it and they take. */
+/* Makes the Jacobian of right-hand sides f[n_state], its program and shape in ode, and gives the operations that it and they take. */
 ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile,
-                                             atvi_module **module, atvi_prog *jac, double *ops_jac,
+                                             atvi_module **module, atvi_ode *ode, double *ops_jac,
                                              double *ops_rhs);
 /* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
  * -1: there is none. */

@@ -47,17 +47,21 @@ static void integrate(const asking *s, atvi_idx k, const atvi_ode_piece *p, unsi
 /* The maximum of the piece: the best of a few points, then between its neighbours. */
 static void maximise(const asking *s, atvi_idx k, const atvi_ode_piece *p, unsigned mask, const double *a,
                      const double *b) {
-  double top[L], at[L], x[L], width = 1.0 / PARTS;
+  double top[L], low[L], at[L], x[L], width = 1.0 / PARTS;
   unsigned gain = 0;
   fill(top, -HUGE_VAL);
+  fill(low, HUGE_VAL);
   fill(at, 0);
   for (int i = 0; i <= PARTS; i++) {
     fill(x, i * width);
     const double *v = values(s, k, p, a, b, x);
-    for (int l = 0; l < L; l++)
+    for (int l = 0; l < L; l++) {
       if (v[l] > top[l]) top[l] = v[l], at[l] = x[l];
+      low[l] = fmin(low[l], v[l]);
+    }
   }
-  for (int l = 0; l < L; l++) gain |= (unsigned)(top[l] > s->best[k * L + l]) << l;
+  /* between points it rises by less than it varies from one to the other: the top may be just behind the end of the last piece */
+  for (int l = 0; l < L; l++) gain |= (unsigned)(top[l] + (top[l] - low[l]) > s->best[k * L + l]) << l;
   for (int round = 0; gain & mask && round < HALVINGS; round++) {
     double centre[L];
     width *= 0.5;

@@ -19,6 +19,7 @@ typedef struct {
   atvi_node **pulse; /* [n_combo][n] state after, rewritten */
   atvi_prog_spec *spec;
   atvi_idx n_spec;
+  const atvi_ode_shape *shape; /* of the last Jacobian */
 } builder;
 
 static void *take(builder *b, atvi_idx n, size_t size) {
@@ -290,10 +291,19 @@ static bool jacobian(builder *b, const atvi_node *f) {
   if (!jac || !wrt) return false;
   atvi_node one = atvi_graph_const(b->g, 1);
   for (atvi_idx i = 0; i < n; i++) atvi_graph_vjp(b->g, 1, &f[i], &one, n, wrt, jac + i * n);
+  int32_t *entry = take(b, n * n, sizeof *entry);
+  atvi_idx n_entry = 0;
+  for (atvi_idx i = 0; entry && i < n * n; i++) {
+    double value;
+    if (atvi_graph_is_const(b->g, jac[i], &value) && value == 0) continue;
+    jac[n_entry] = jac[i];
+    entry[n_entry++] = (int32_t)i;
+  }
+  b->shape = entry ? atvi_ode_shape_new(b->m->pool, n, n_entry, entry) : NULL;
   atvi_prog_spec *s = begin(b, "jac", -1);
   solver_inputs(b, s);
-  out(s, n * n, jac, false);
-  return true;
+  out(s, n_entry, jac, false);
+  return b->shape != NULL;
 }
 
 /* Operations that nodes take, each once; functions of libm count as several. */
@@ -316,19 +326,20 @@ static double operations(builder *b, atvi_idx n, const atvi_node *x) {
 }
 
 atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile, atvi_module **module,
-                                atvi_prog *jac, double *ops_jac, double *ops_rhs) {
+                                atvi_ode *ode, double *ops_jac, double *ops_rhs) {
   builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
   atvi_module_info info;
   b.spec = take(&b, 1, sizeof *b.spec);
   if (!b.spec || !jacobian(&b, f) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
   *ops_rhs = operations(&b, b.n, f);
-  *ops_jac = operations(&b, b.n * b.n, b.spec->out[0].nodes);
+  *ops_jac = operations(&b, b.shape->n_entry, b.spec->out[0].nodes);
   if (*ops_rhs < 0 || *ops_jac < 0) return ATVI_ENOMEM;
   atvi_graph_module_free(*module);
   *module = NULL;
   ATVI_TRY(
       atvi_graph_module_new(m->ctx, b.g, 1, b.spec, &(atvi_module_opts){.compile = compile}, module, &info));
-  *jac = atvi_graph_module_get(*module, 0);
+  ode->jac = atvi_graph_module_get(*module, 0);
+  ode->shape = b.shape;
   return ATVI_OK;
 }
 
@@ -451,7 +462,7 @@ static atvi_status hot(builder *b, bool interpret) {
     m->rows[k].value = atvi_graph_module_get(m->hot, i++);
     m->rows[k].grad = atvi_graph_module_get(m->hot, i++);
   }
-  if (m->has_ode && stiff) m->ode.jac = atvi_graph_module_get(m->hot, i++);
+  if (m->has_ode && stiff) m->ode.jac = atvi_graph_module_get(m->hot, i++), m->ode.shape = b->shape;
   if (m->n_place > 0) {
     m->placed = atvi_graph_module_get(m->hot, i++);
     m->placed_vjp = atvi_graph_module_get(m->hot, i++);

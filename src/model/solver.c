@@ -66,6 +66,7 @@ static void describe_exact(atvi_model *m) {
   m->exact.tol_rel = fmin(m->ode.tol_rel, fmax(EXACT_PER_TOL * m->ode.tol_rel, EXACT_LEAST));
   m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
   m->exact.max_steps = 10 * m->ode.max_steps;
+  m->exact.foresees = false;
   atvi_ode path = m->exact;
   path.path = m->path.path;
   path.most_stops = m->path.most_stops;
@@ -76,8 +77,8 @@ static void describe_exact(atvi_model *m) {
 
 /* Operations of a value and a gradient, from the work of a value. */
 typedef struct {
-  double rhs, jac; /* operations of one of each */
-  double n;        /* states */
+  double rhs, jac;      /* operations of one of each */
+  double factor, solve; /* and of a linear system */
 } price;
 
 atvi_status atvi_model_steady_stops(atvi_model *m) {
@@ -107,17 +108,17 @@ static atvi_status describe_steady(atvi_model *m) {
   m->steady.n_moving = m->steady.n_root = m->steady.most_moving = m->steady.most_stops = 0;
   m->steady.max_steps = STEADY_STEPS;
   price p;
-  return m->lang->given ? atvi_model_jacobian(m, m->rest_node, !m->interpret, &m->rest_jacobian,
-                                              &m->steady.jac, &p.jac, &p.rhs)
+  return m->lang->given ? atvi_model_jacobian(m, m->rest_node, !m->interpret, &m->rest_jacobian, &m->steady,
+                                              &p.jac, &p.rhs)
                         : ATVI_OK;
 }
 
 static double cost_of(const price *p, atvi_ode_method method, atvi_ode_effort e) {
-  double lu = 2 * p->n * p->n * p->n / 3, solve = 2 * p->n * p->n, steps = (double)e.steps;
+  double factor = p->jac + p->factor, steps = (double)e.steps;
   double back = 6 * VJP * p->rhs; /* of a step */
   if (method == ATVI_ODE_RK45) return (double)e.rhs * p->rhs + steps * back;
-  return (double)e.rhs * (p->rhs + solve) + (double)e.factors * (p->jac + lu) +
-         steps * (5 * (p->jac + lu + solve) + back);
+  return (double)e.rhs * (p->rhs + p->solve) + (double)e.factors * factor +
+         steps * (5 * (factor + p->solve) + back);
 }
 
 /* Runs ATVI_LANES points by one solver: operations, and whether all arrived. */
@@ -226,7 +227,7 @@ static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *i
 
 atvi_status atvi_model_solver(atvi_model *m) {
   const atvi_idx d = m->target.d;
-  price p = {.n = (double)m->n_state};
+  price p;
   bool implicit;
   describe(m);
   describe_exact(m);
@@ -234,28 +235,32 @@ atvi_status atvi_model_solver(atvi_model *m) {
   if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
       m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2)
     return m->has_ode && m->lang->steady && !m->steady.jac.fn
-               ? atvi_model_jacobian(m, m->rhs_node, !m->interpret, &m->jacobian, &m->steady.jac, &p.jac,
-                                     &p.rhs)
+               ? atvi_model_jacobian(m, m->rhs_node, !m->interpret, &m->jacobian, &m->steady, &p.jac, &p.rhs)
                : ATVI_OK;
   double *theta = atvi_pool_take(m->pool, (size_t)(d * (DRAWS + BEST) + DRAWS), sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
   bool rests = m->lang->steady && !m->lang->given; /* by this Jacobian */
   ATVI_TRY(
-      atvi_model_jacobian(m, m->rhs_node, rests && !m->interpret, &m->jacobian, &m->ode.jac, &p.jac, &p.rhs));
-  if (rests) m->steady.jac = m->ode.jac;
+      atvi_model_jacobian(m, m->rhs_node, rests && !m->interpret, &m->jacobian, &m->ode, &p.jac, &p.rhs));
+  if (rests) m->steady.jac = m->ode.jac, m->steady.shape = m->ode.shape;
+  /* of full matrices: with few entries, what Newton's method does besides would not be counted */
+  const double n = (double)m->n_state;
+  p.factor = 2 * n * n * n / 3;
+  p.solve = 2 * n * n;
   m->automatic = true;
   m->other = m->ode;
   m->other.method = ATVI_ODE_STIFF;
   ATVI_TRY(measure(m, &p, theta, &implicit));
   if ((implicit || m->uses_both) && !m->interpret)
-    ATVI_TRY(atvi_model_jacobian(m, m->rhs_node, true, &m->jacobian, &m->ode.jac, &p.jac, &p.rhs));
-  m->other.jac = m->ode.jac;
-  if (rests) m->steady.jac = m->ode.jac;
+    ATVI_TRY(atvi_model_jacobian(m, m->rhs_node, true, &m->jacobian, &m->ode, &p.jac, &p.rhs));
+  m->other.jac = m->ode.jac, m->other.shape = m->ode.shape;
+  if (rests) m->steady.jac = m->ode.jac, m->steady.shape = m->ode.shape;
   if (implicit) {
     atvi_ode ode = m->ode;
     m->ode = m->other;
     m->other = ode;
   }
+  m->ode.foresees = !implicit;
   atvi_idx most = m->exact.max_steps;
   describe_exact(m);
   m->exact.max_steps = m->path.max_steps = most;

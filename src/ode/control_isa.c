@@ -3,7 +3,8 @@
  *
  * Error     E^2 = mean_i (err_i / w_i)^2,  w_i = tol_abs S_i + tol_rel max(|y_i|, |ynew_i|),  S_i the largest
  *           |y_i| of this lane so far, at least FLOOR times that of its largest state. Thus no tolerance has a
- *           unit, and a state that starts at 0 or dies out is followed as finely as its own history demands.
+ *           unit, and a state that starts at 0 is followed as finely as its own history demands. With explicit steps, S_i fades while
+ *           tol_abs S_i exceeds tol_rel |y_i|: a state that dies out is then followed in its own size.
  * Step      h <- h * 0.85 E^(-1/q), between 1/5 and 5 times; not larger right after a rejection. A step that was
  *           shortened to land on a stop and calls for the largest growth says only that: the wish of before stands.
  * Landing   a stop closer than 1.15 h is taken whole, one closer than 2 h in two equal steps.
@@ -80,6 +81,7 @@ unsigned ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
   vec *restrict y = (vec *)w->y, *restrict k = (vec *)w->k, *restrict scale = (vec *)w->scale, smax[PER_ROW];
   _Alignas(ATVI_ALIGN) double at[ATVI_LANES];
   veci ok[PER_ROW];
+  const double ratio = w->tol_abs / w->tol_rel;
   PARTS(p) smax[p] = ((const vec *)w->smax)[p];
   PARTS(p) ok[p] = ((const vec *)w->acc)[p] != 0;
   for (atvi_idx i = 0; i < size; i += PER_ROW) {
@@ -87,7 +89,8 @@ unsigned ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
       vec v = pick(ok[p], ynew[i + p], y[i + p]);
       y[i + p] = v;
       k[i + p] = pick(ok[p], kend[i + p], k[i + p]);
-      vec s = vec_max(vec_abs(v), scale[i + p]);
+      vec s = scale[i + p];
+      s = vec_max(vec_abs(v), pick(ok[p] & (ratio * s > vec_abs(v)), w->fade * s, s));
       scale[i + p] = s;
       smax[p] = vec_max(s, smax[p]);
     }

@@ -11,6 +11,7 @@
 #define ATVI_ODE_ODE_H
 
 #include "graph/program.h"
+#include "ode/shape.h"
 
 enum { ATVI_ODE_JUMPS = 32, ATVI_ODE_ROOTS = 64 }; /* at most */
 
@@ -50,7 +51,8 @@ typedef struct {
  *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate),
  *                                                                      tbar [1] (store; only where times move: jumps, moving, roots),
  *                                                                      dbar [n_delay] (store; with tbar; only if there are delays)
- *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j   (STIFF only)
+ *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j, or the entries of
+ *                                                                      shape   (STIFF only)
  *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
  *   root   in: t, y, par, tab  out: g [n_root], whether the condition holds [n_root]        (only if n_root > 0)
  *   root_vjp  of g: as vjp, lam [n_root]
@@ -60,6 +62,7 @@ typedef struct {
   atvi_ode_method method;
   atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump + n_delay values */
   atvi_prog rhs, vjp, jac;
+  const atvi_ode_shape *shape; /* of the Jacobian; NULL: any entry may differ from 0 */
   atvi_idx n_pulse;
   const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
   atvi_idx n_stop;
@@ -91,10 +94,11 @@ typedef struct {
    * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See steady.c. */
   bool steady;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
-  double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
+  double tol_abs;     /* in units of each state's own size of late; see control_isa.c */
   double h;           /* RK4, MAP */
   atvi_idx max_steps; /* accepted and rejected, per lane; every time that a root acts allows some more */
-} atvi_ode;           /* borrowed: everything it points to outlives its use */
+  bool foresees; /* RK45, STIFF: a lane also fails, earlier, if its steps say that it will exceed max_steps */
+} atvi_ode;      /* borrowed: everything it points to outlives its use */
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 

@@ -8,6 +8,10 @@
 /* A step this far below the time or the span cannot be resolved. */
 static const double SMALL_TIME = 16 * DBL_EPSILON, SMALL_SPAN = 1e-18;
 
+/* Steps after which a lane is first asked how many it will take, and how far above its limit it may then be. */
+enum { LOOK = 32 };
+static const double FORESEE = 2;
+
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
 
 void atvi_ode_park(atvi_ode_work *w, int l) {
@@ -187,6 +191,15 @@ static void fail_late(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
       atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
 }
 
+/* Fails the lanes that, by the longest step since the last look, would take far more steps than they may. */
+static void fail_hopeless(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
+  const double most = FORESEE * (double)ode->max_steps - (double)step, end = ode->stop[ode->n_stop - 1].t;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (in(w->run, l) && end - w->t[l] > most * w->longest[l]) atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
+    w->longest[l] = 0;
+  }
+}
+
 static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
@@ -203,8 +216,14 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK) atvi_ode_park(w, l);
+  atvi_idx look = LOOK;
+  memset(w->longest, 0, sizeof w->longest);
   for (atvi_idx step = 0; w->run; step++) {
     if (step >= ode->max_steps) fail_late(ode, w, step);
+    if (ode->foresees && step == look) {
+      fail_hopeless(ode, w, step);
+      look *= 2;
+    }
     if (!w->run) return;
     kern->propose(w);
     if (w->taping && w->keeps) { /* stages are computed where they are kept */
@@ -220,6 +239,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     w->effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
     bool room = true;
+    for (int l = 0; l < ATVI_LANES; l++) w->longest[l] = w->longest[l] > w->h[l] ? w->longest[l] : w->h[l];
     if (accepted) {
       int which[ATVI_LANES];
       if (ode->n_root) atvi_ode_locate(ode, w, accepted, attempt, which);
@@ -429,9 +449,12 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   atvi_ode_instant at;
   for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = at.echo[l] = -1, at.bar[l] = w->tbar[l] = 0;
   const bool by_steps = w->settled != ATVI_ODE_ALL; /* in some lane */
+  unsigned arrived = 0;
+  for (int l = 0; l < ATVI_LANES; l++) arrived |= (unsigned)(w->taped[l] == ATVI_RUN_OK) << l;
   for (atvi_idx i = w->tape_n - 1; by_steps && i >= 0; i--) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
     const unsigned mask = r->mask & ~w->settled;
+    if (!(mask & arrived)) continue; /* steps of lanes that failed later */
     const bool some = mask != ATVI_ODE_ALL;
     if (some && width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
     if (w->n_tab > 0)

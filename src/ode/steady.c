@@ -59,9 +59,9 @@ void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
 /* Lanes that start from 0 alone get a size: as far as the slope leads in the shortest time in which it changes. */
 static void size_of_zero(const atvi_ode *ode, atvi_ode_work *w, const double k[ATVI_LANES]) {
   double rate[ATVI_LANES] = {0};
-  atvi_ode_run(w, &ode->jac, w->start, w->y, NULL, w->lu, NULL);
-  for (atvi_idx i = 0; i < w->n * w->n * ATVI_LANES; i++)
-    rate[i % ATVI_LANES] = fmax(rate[i % ATVI_LANES], fabs(w->lu[i]));
+  atvi_ode_run(w, &ode->jac, w->start, w->y, NULL, w->jac, NULL);
+  for (atvi_idx i = 0; i < w->shape->n_entry * ATVI_LANES; i++)
+    rate[i % ATVI_LANES] = fmax(rate[i % ATVI_LANES], fabs(w->jac[i]));
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->smax[l] == 0 && rate[l] < INFINITY) w->smax[l] = rate[l] > 0 ? k[l] / rate[l] : k[l];
 }
@@ -83,9 +83,15 @@ void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w) {
 
 /* Factors of A at y, with s and r [n][L]; returns the lanes in which it can be inverted. */
 static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, double *s, double *r) {
+  const atvi_ode_shape *shape = w->shape;
   const atvi_idx n = w->n;
   unsigned regular = ATVI_ODE_ALL;
-  atvi_ode_run(w, &ode->jac, w->start, y, NULL, w->lu, NULL);
+  atvi_ode_run(w, &ode->jac, w->start, y, NULL, w->jac, NULL);
+  memset(w->lu, 0, (size_t)(n * n * ATVI_LANES) * sizeof *w->lu);
+  for (atvi_idx e = 0; e < shape->n_entry; e++) {
+    atvi_idx i = shape->order[shape->at[e] / n], j = shape->order[shape->at[e] % n];
+    memcpy(w->lu + (i * n + j) * ATVI_LANES, w->jac + e * ATVI_LANES, ATVI_LANES * sizeof *w->jac);
+  }
   w->effort.factors++;
   sizes(w, y, s);
   for (atvi_idx i = 0; i < n; i++)
@@ -98,7 +104,7 @@ static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, d
       r[i * ATVI_LANES + l] = most;
       for (atvi_idx j = 0; j < n * ATVI_LANES; j += ATVI_LANES) row[j] = most > 0 ? row[j] / most : 0;
     }
-  w->kern->lu(n, w->lu, w->piv);
+  w->kern->lu(&w->dense, n, w->lu, w->piv);
   for (atvi_idx i = 0; i < n; i++)
     for (int l = 0; l < ATVI_LANES; l++)
       if (!(fabs(w->lu[(i * n + i) * ATVI_LANES + l]) > SINGULAR)) regular &= ~(1u << l);
@@ -116,7 +122,7 @@ static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double first, doub
     atvi_ode_run(w, &ode->rhs, w->start, y, NULL, f, NULL);
     w->effort.rhs++;
     for (atvi_idx i = 0; i < size; i++) f[i] = r[i] > 0 ? f[i] / r[i] : 0;
-    w->kern->lu_solve(w->n, w->lu, w->piv, f);
+    w->kern->lu_solve(&w->dense, w->n, w->lu, w->piv, f);
     for (int l = 0; l < ATVI_LANES; l++) {
       double most = 0;
       if (!in(mask, l)) continue;
@@ -168,7 +174,7 @@ void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *
   }
   factor(ode, w, w->rest, s, r);
   for (atvi_idx i = 0; i < size; i++) mu[i] = -s[i] * ybar[i];
-  w->kern->lu_solve_t(w->n, w->lu, w->piv, mu);
+  w->kern->lu_solve_t(&w->dense, w->n, w->lu, w->piv, mu);
   for (atvi_idx i = 0; i < size; i++) mu[i] = r[i] > 0 ? mu[i] / r[i] : 0;
   if (width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
   atvi_ode_run(w, &ode->vjp, w->start, w->rest, mu, unused, parbar);

@@ -34,26 +34,44 @@ static const double *stage_time(double *ts, const double *t, const double *tnew,
   return ts;
 }
 
+/* Row i of a matrix of this shape: the columns from *first to right[i], where *first is what it was for row i - 1, or 0. */
+ALWAYS atvi_idx row_begin(const atvi_ode_shape *s, atvi_idx i, atvi_idx *first) {
+  while (s->low[*first] < i) ++*first;
+  return *first;
+}
+
 /* a = factors of I - h g J(t, y) */
 static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const double *h,
                    double *restrict a, int32_t *piv) {
+  const atvi_ode_shape *s = w->shape;
   const atvi_idx n = w->n;
-  atvi_ode_run(w, &ode->jac, t, y, NULL, a, NULL);
-  for (atvi_idx i = 0; i < n * n; i++) {
-    double unit = i / n == i % n ? 1 : 0;
-    LANES(l) a[i * ATVI_LANES + l] = FMA(-GAMMA * h[l], a[i * ATVI_LANES + l], unit);
+  double *restrict jac = w->jac;
+  atvi_ode_run(w, &ode->jac, t, y, NULL, jac, NULL);
+  for (atvi_idx i = 0, first = 0; i < n; i++) {
+    double *row = a + i * n * ATVI_LANES;
+    atvi_idx begin = row_begin(s, i, &first);
+    memset(row + begin * ATVI_LANES, 0, (size_t)((s->right[i] - begin + 1) * ATVI_LANES) * sizeof *row);
+    LANES(l) row[i * ATVI_LANES + l] = 1;
   }
-  ATVI_ISA_NAME(atvi_ode_lu)(n, a, piv);
+  for (atvi_idx e = 0; e < s->n_entry; e++) {
+    double *to = a + s->at[e] * (atvi_idx)ATVI_LANES;
+    LANES(l) to[l] = FMA(-GAMMA * h[l], jac[e * ATVI_LANES + l], to[l]);
+  }
+  ATVI_ISA_NAME(atvi_ode_lu)(s, n, a, piv);
   w->effort.factors++;
 }
 
 static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const newton *nt) {
   const atvi_idx n = w->n;
   factor(ode, w, t, y, w->hs, w->lu2, w->piv2);
-  LANES(l) {
-    if (!nt->live[l]) continue;
-    for (atvi_idx i = l; i < n * n * ATVI_LANES; i += ATVI_LANES) w->lu[i] = w->lu2[i];
-    for (atvi_idx i = l; i < n * ATVI_LANES; i += ATVI_LANES) w->piv[i] = w->piv2[i];
+  for (atvi_idx i = 0, first = 0; i < n; i++) {
+    atvi_idx begin = (i * n + row_begin(w->shape, i, &first)) * ATVI_LANES,
+             end = (i * n + w->shape->right[i] + 1) * ATVI_LANES;
+    LANES(l) {
+      if (!nt->live[l]) continue;
+      for (atvi_idx q = begin + l; q < end; q += ATVI_LANES) w->lu[q] = w->lu2[q];
+      w->piv[i * ATVI_LANES + l] = w->piv2[i * ATVI_LANES + l];
+    }
   }
 }
 
@@ -109,7 +127,7 @@ static void stage(const atvi_ode *ode, atvi_ode_work *w, int s, newton *nt) {
     atvi_ode_run(w, &ode->rhs, t, y, NULL, k, NULL);
     w->effort.rhs++;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = FMA(hg[l], k[i + l], -z[i + l]);
-    ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, d);
+    ATVI_ISA_NAME(atvi_ode_lu_solve)(w->shape, w->n, w->lu, w->piv, d);
     correction(w, y, d, change);
     LANES(l) keep[l] = nt->live[l] ? 1.0 : 0.0;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES)
@@ -135,7 +153,7 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
   memcpy(w->ynew, w->ys + 5 * size, bytes);
   memcpy(w->k + 6 * size, w->k + 5 * size, bytes);
   combine(6, w->n, atvi_ode_esdirk4.e, w->hs, w->zero, w->k, w->err);
-  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, w->err);
+  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->shape, w->n, w->lu, w->piv, w->err);
   ATVI_ISA_NAME(atvi_ode_measure)(w);
   LANES(l) if (nt.failed[l] && !isnan(w->e2[l])) w->e2[l] = (double)INFINITY;
 }
@@ -170,7 +188,7 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
     if (w->n_delay) atvi_ode_delay_take(w, r, i, 1, s);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) kbar[q + l] = m ? s[q + l] : FMA(hg[l], w->lam[q + l], s[q + l]);
-    ATVI_ISA_NAME(atvi_ode_lu_solve_t)(n, w->lu, w->piv, kbar);
+    ATVI_ISA_NAME(atvi_ode_lu_solve_t)(w->shape, n, w->lu, w->piv, kbar);
     atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) bar[m * size + q + l] = (kbar[q + l] - s[q + l]) / hg[l];

@@ -59,12 +59,13 @@ typedef struct atvi_ode_kernels atvi_ode_kernels;
 
 struct atvi_ode_work {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], tstop[ATVI_LANES];
-  double h[ATVI_LANES];    /* step wished for next */
-  double hs[ATVI_LANES];   /* step being tried: h, or what lands on the stop */
-  double e2[ATVI_LANES];   /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
-  double grow[ATVI_LANES]; /* most a step may grow: little after a rejection */
-  double acc[ATVI_LANES];  /* 1: accepted */
-  double smax[ATVI_LANES]; /* largest scale */
+  double h[ATVI_LANES];  /* step wished for next */
+  double hs[ATVI_LANES]; /* step being tried: h, or what lands on the stop */
+  double e2[ATVI_LANES]; /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
+  double longest[ATVI_LANES]; /* step wished for since the last look at what is to come */
+  double grow[ATVI_LANES];    /* most a step may grow: little after a rejection */
+  double acc[ATVI_LANES];     /* 1: accepted */
+  double smax[ATVI_LANES];    /* largest scale */
   double one[ATVI_LANES], ts[ATVI_LANES], start[ATVI_LANES];
   int32_t seg[ATVI_LANES];
   const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
@@ -118,6 +119,7 @@ struct atvi_ode_work {
   atvi_idx n, n_par, n_tab;
   double tol_rel, tol_abs;
   double first;              /* first step in units of 1 / rate: tol^(1/order) and a constant */
+  double fade;               /* the size of a state so far counts this much after another step */
   int root;                  /* the error is of order h^(root/2): 10 or 8 */
   double span;               /* last stop - first stop */
   const atvi_ode_stop *stop; /* whose span and fresh these are */
@@ -133,7 +135,11 @@ struct atvi_ode_work {
   double *save;                          /* [n_par][L] */
   double *scratch;                       /* of the programs */
   double *lu, *lu2;                      /* [n][n][L], STIFF */
-  int32_t *piv, *piv2;                   /* [n][L] */
+  double *jac;                           /* [n_entry][L] of the shape */
+  const atvi_ode_shape *shape;           /* of the problem, or else dense */
+  atvi_ode_shape dense;
+  int32_t *tables;     /* of dense */
+  int32_t *piv, *piv2; /* [n][L] */
 
   bool taping, keeps; /* keeps: records hold the stages too */
   size_t stride;      /* bytes of a record with its states */
@@ -161,9 +167,9 @@ struct atvi_ode_kernels {
   void (*explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_tableau *tb,
                            const atvi_ode_record *r, double *parbar);
   void (*esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
-  void (*lu)(atvi_idx n, double *a, int32_t *piv);
-  void (*lu_solve)(atvi_idx n, const double *a, const int32_t *piv, double *b);
-  void (*lu_solve_t)(atvi_idx n, const double *a, const int32_t *piv, double *b);
+  void (*lu)(const atvi_ode_shape *s, atvi_idx n, double *a, int32_t *piv);
+  void (*lu_solve)(const atvi_ode_shape *s, atvi_idx n, const double *a, const int32_t *piv, double *b);
+  void (*lu_solve_t)(const atvi_ode_shape *s, atvi_idx n, const double *a, const int32_t *piv, double *b);
 };
 
 /* The kernels for an instruction set this build has. */
@@ -195,11 +201,14 @@ ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_adjoint, const atvi_ode *ode, atvi_ode_w
 /* Squared error of each lane in units of the tolerance, to w->e2: from w->err, or from seven slopes and weights. */
 ATVI_ODE_VARIANTS(void, atvi_ode_measure, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_measure_slopes, atvi_ode_work *w, const double *e);
-/* Linear systems of all lanes, a[n][n][L]. Factors in place with partial pivoting, lane by lane; solves
- * A x = b and A^T x = b in place. A singular lane gives numbers that are not finite, in that lane. */
-ATVI_ODE_VARIANTS(void, atvi_ode_lu, atvi_idx n, double *a, int32_t *piv);
-ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, atvi_idx n, const double *a, const int32_t *piv, double *b);
-ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, atvi_idx n, const double *a, const int32_t *piv, double *b);
+/* Linear systems of all lanes, a[n][n][L] with reordered states; what lies outside of the shape is not read. Factors in place with
+ * partial pivoting, lane by lane; solves A x = b and A^T x = b in place, b in the order of the states. A singular lane gives numbers that
+ * are not finite, in that lane. */
+ATVI_ODE_VARIANTS(void, atvi_ode_lu, const atvi_ode_shape *s, atvi_idx n, double *a, int32_t *piv);
+ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, const atvi_ode_shape *s, atvi_idx n, const double *a,
+                  const int32_t *piv, double *b);
+ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, const atvi_ode_shape *s, atvi_idx n, const double *a,
+                  const int32_t *piv, double *b);
 
 /* delay.c: puts the delayed states of times t[L] into tab. */
 void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t);

@@ -239,8 +239,105 @@ static void start_only_gives_the_start(void) {
   }
 }
 
+/* A' = -(p + 8) A / 7.5 + 0.4 P, P' = 8 A / 7.5 - 0.4 P: A falls fast to a small share of P. */
+PROGRAM(compartments) {
+  IGNORE;
+  EACH(l) {
+    double A = in[1][l], P = in[1][L + l];
+    out[0][l] = -(in[2][l] + 8) / 7.5 * A + 0.4 * P;
+    out[0][L + l] = 8 / 7.5 * A - 0.4 * P;
+  }
+}
+PROGRAM(compartments_vjp) {
+  IGNORE;
+  EACH(l) {
+    double a = in[4][l], b = in[4][L + l];
+    out[0][l] = -(in[2][l] + 8) / 7.5 * a + 8 / 7.5 * b;
+    out[0][L + l] = 0.4 * a - 0.4 * b;
+    out[1][l] -= in[1][l] / 7.5 * a;
+  }
+}
+
+/* log A(t), from A(0) = 90, P(0) = 0. */
+static double log_amount(double p, double t) {
+  double a = (p + 8) / 7.5, root = sqrt((a - 0.4) * (a - 0.4) + 4 * 0.4 * 8 / 7.5);
+  double slow = (root - a - 0.4) / 2, fast = (-root - a - 0.4) / 2;
+  double late = 90 * (slow + 0.4) / (slow - fast), early = 90 - late;
+  return log(late * exp(slow * t) + early * exp(fast * t));
+}
+
+/* At the default tolerance, after A has fallen to below a millionth of its start, with steps that stability limits. */
+static void small_remainders_are_right(void) {
+  atvi_ode_stop stop[2];
+  plain_stops(stop, 2, 0, 24);
+  atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(compartments), stop, 2);
+  ode.vjp = PROG(compartments_vjp);
+  ode.tol_rel = 1e-4;
+  ode.tol_abs = 1e-6;
+  run r;
+  run_open(&r, &ode);
+  EACH(l) {
+    r.y0[l] = 90;
+    r.par[l] = 100.5 + 47.3 * l;
+  }
+  run_solve(&r, &ode, true);
+  EACH(l) {
+    double A = run_at(&r, &ode, 1, 0, l);
+    CHECK_INT(r.outcome[l], ATVI_RUN_OK);
+    CHECK(A < 90e-6);
+    CHECK_ABS(log(A), log_amount(r.par[l], 24), 0.01);
+    r.ybar[2 * L + l] = 1 / A;
+  }
+  atvi_ode_adjoint(&ode, r.w, r.par, r.ybar, r.y0bar, r.parbar);
+  EACH(l) {
+    double p = r.par[l],
+           slope = (log_amount(p * 1.001, 24) - log_amount(p / 1.001, 24)) / (p * 1.001 - p / 1.001);
+    CHECK_REL(r.parbar[l], slope, 0.3);
+  }
+  run_close(&r);
+}
+
+/* A lane that would take a thousand times the steps it may gives up at once; the others do what they did, and their adjoint is theirs. */
+static void hopeless_lanes_give_up(void) {
+  atvi_ode_stop stop[2];
+  plain_stops(stop, 2, 0, 24);
+  atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(compartments), stop, 2);
+  double yout[2][L], slope[2][L];
+  ode.vjp = PROG(compartments_vjp);
+  ode.max_steps = 2000;
+  for (int k = 0; k < 2; k++) {
+    atvi_ode_count count[L];
+    run r;
+    ode.foresees = k > 0;
+    run_open(&r, &ode);
+    EACH(l) {
+      r.y0[l] = 90;
+      r.par[l] = l == 3 ? 3e6 : 2.1 + l;
+    }
+    run_solve(&r, &ode, true);
+    atvi_ode_counts(r.w, count);
+    CHECK_INT(r.outcome[3], ATVI_RUN_STEPS);
+    CHECK(ode.foresees ? count[3].accepted + count[3].rejected < 100
+                       : count[3].accepted + count[3].rejected == 2000);
+    EACH(l) {
+      if (l != 3) CHECK_INT(r.outcome[l], ATVI_RUN_OK);
+      r.ybar[2 * L + l] = 1;
+    }
+    atvi_ode_adjoint(&ode, r.w, r.par, r.ybar, r.y0bar, r.parbar);
+    memcpy(yout[k], r.yout + 2 * L, sizeof yout[k]);
+    memcpy(slope[k], r.parbar, sizeof slope[k]);
+    run_close(&r);
+  }
+  EACH(l) {
+    if (l == 3) continue;
+    CHECK_ABS(yout[1][l], yout[0][l], 0);
+    CHECK_ABS(slope[1][l], slope[0][l], 0);
+  }
+}
+
 TESTS({"huge times", huge_times_are_too_many_steps}, {"logistic", logistic_is_exact},
       {"oscillation", oscillation_keeps_phase_and_amplitude}, {"jumps", lands_on_jumps},
       {"tolerance", error_follows_tolerance}, {"rk4", rk4_has_order_four}, {"map", map_repeats_the_function},
       {"units", units_do_not_matter}, {"distances", every_distance_is_passed},
-      {"start", start_only_gives_the_start})
+      {"start", start_only_gives_the_start}, {"remainders", small_remainders_are_right},
+      {"hopeless", hopeless_lanes_give_up})

@@ -186,32 +186,67 @@ static void error_follows_tolerance(void) {
   }
 }
 
-enum { N = 5 };
+enum { N = 7 };
 
-/* Matrices whose lanes need different exchanges of rows; residuals to rounding. */
+static double residual(const double *a, const double *x, const double *b, bool transposed) {
+  double most = 0;
+  for (int i = 0; i < N; i++) EACH(l) {
+      double sum = 0, size = 1;
+      for (int j = 0; j < N; j++) {
+        double v = a[(transposed ? j * N + i : i * N + j) * L + l] * x[j * L + l];
+        sum += v;
+        size += fabs(v);
+      }
+      most = fmax(most, fabs(sum - b[i * L + l]) / size);
+    }
+  return most;
+}
+
+/* Matrices whose lanes need different exchanges of rows, with all entries, two blocks that are mixed up, a band, or an arrow; residuals
+ * to rounding. */
 static void linear_systems(void) {
   static _Alignas(ATVI_ALIGN) double a[N * N * L], lu[N * N * L], b[N * L], x[N * L];
   static int32_t piv[N * L];
-  void (*factor)(atvi_idx, double *, int32_t *) = ATVI_ISA_PICK(atvi_ode_lu);
-  void (*solve)(atvi_idx, const double *, const int32_t *, double *) = ATVI_ISA_PICK(atvi_ode_lu_solve);
-  void (*solve_t)(atvi_idx, const double *, const int32_t *, double *) = ATVI_ISA_PICK(atvi_ode_lu_solve_t);
-  for (int i = 0; i < N * N; i++) EACH(l) a[i * L + l] = sin(1.3 * i * i + 2.7 * l * i + l);
-  EACH(l) a[(l % N) * (N + 1) * L + l] = 0; /* a zero on the diagonal */
-  for (int i = 0; i < N; i++) EACH(l) b[i * L + l] = cos(i + 0.3 * l);
-  memcpy(lu, a, sizeof a);
-  factor(N, lu, piv);
-  for (int transposed = 0; transposed < 2; transposed++) {
-    memcpy(x, b, sizeof b);
-    (transposed ? solve_t : solve)(N, lu, piv, x);
-    for (int i = 0; i < N; i++) EACH(l) {
-        double sum = 0, size = 0;
-        for (int j = 0; j < N; j++) {
-          double v = a[(transposed ? j * N + i : i * N + j) * L + l] * x[j * L + l];
-          sum += v;
-          size += fabs(v);
-        }
-        CHECK_ABS(sum, b[i * L + l], 1e-14 * (size + 1));
-      }
+  void (*factor)(const atvi_ode_shape *, atvi_idx, double *, int32_t *) = ATVI_ISA_PICK(atvi_ode_lu);
+  void (*solve)(const atvi_ode_shape *, atvi_idx, const double *, const int32_t *, double *) =
+      ATVI_ISA_PICK(atvi_ode_lu_solve);
+  void (*solve_t)(const atvi_ode_shape *, atvi_idx, const double *, const int32_t *, double *) =
+      ATVI_ISA_PICK(atvi_ode_lu_solve_t);
+  const double dense = 2.0 * N * N * N / 3;
+  for (int kind = 0; kind < 4; kind++) {
+    atvi_ctx *ctx;
+    atvi_pool *pool;
+    int32_t entry[N * N];
+    int n = 0;
+    CHECK_OK(atvi_ctx_new(&test_allocator, &ctx));
+    CHECK_OK(atvi_pool_new(ctx, &pool));
+    for (int i = 0; i < N * N; i++) {
+      int row = i / N, col = i % N;
+      const bool there[] = {true, (row + col) % 2 == 0, abs(row - col) <= 1,
+                            row == col || row == 3 || col == 3};
+      EACH(l) a[i * L + l] = there[kind] ? sin(1.3 * i * i + 2.7 * l * i + l) : 0;
+      if (there[kind]) entry[n++] = i;
+    }
+    if (kind < 3) EACH(l) a[(l % N) * (N + 1) * L + l] = 0; /* a zero on the diagonal */
+    const atvi_ode_shape *s = atvi_ode_shape_new(pool, N, n, entry);
+    CHECK(s != NULL);
+    CHECK((kind == 0) == (s->factor > 0.6 * dense));
+    for (int i = 0; i < N * N * L; i++) lu[i] = NAN; /* what is outside is not read */
+    for (int i = 0, first = 0; i < N; i++) {
+      while (s->low[first] < i) first++;
+      for (int j = first; j <= s->right[i]; j++)
+        memcpy(lu + (i * N + j) * L, a + (s->order[i] * N + s->order[j]) * L, L * sizeof *a);
+    }
+    for (int e = 0; e < n; e++) CHECK_ABS(lu[s->at[e] * L + 3], a[entry[e] * L + 3], 0);
+    for (int i = 0; i < N; i++) EACH(l) b[i * L + l] = cos(i + 0.3 * l);
+    factor(s, N, lu, piv);
+    for (int transposed = 0; transposed < 2; transposed++) {
+      memcpy(x, b, sizeof b);
+      (transposed ? solve_t : solve)(s, N, lu, piv, x);
+      CHECK(residual(a, x, b, transposed) < 1e-14);
+    }
+    atvi_pool_free(pool);
+    atvi_ctx_free(ctx);
   }
 }
 
