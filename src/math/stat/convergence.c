@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define MIN_PAD 0.25
-#define NO_SD 0.1 /* of a variance due to one draw: tails so long that the sd may not exist */
 
 typedef struct {
   atvi_idx m, n, h, M, N, size; /* size: the largest transform */
@@ -243,12 +242,7 @@ atvi_convergence atvi_math_converge(atvi_idx m, atvi_idx n, const double *x, dou
   halves(&j, j.z);
   c.ess_mean = ess_basic(&j);
   double mean = atvi_math_mean(j.N, j.z, NULL);
-  double sum = 0, top = 0;
-  for (atvi_idx i = 0; i < j.N; i++) {
-    j.z[i] = (j.z[i] - mean) * (j.z[i] - mean);
-    sum += j.z[i];
-    top = fmax(top, j.z[i]);
-  }
-  if (top < NO_SD * sum) c.ess_sd = ess_basic(&j);
+  for (atvi_idx i = 0; i < j.N; i++) j.z[i] = (j.z[i] - mean) * (j.z[i] - mean);
+  c.ess_sd = ess_basic(&j);
   return c;
 }
