@@ -185,9 +185,8 @@ static atvi_quality judge_row(const atvi_chains *c, atvi_idx row, int worker) {
   double *x = c->work[worker];
   atvi_infer_chains_copy_row(c, kept, row, x);
   atvi_convergence v = atvi_math_converge(c->live, kept.n, x, x + c->live * kept.n);
-  double least =
-      fmin(v.ess_bulk, v.ess_sd); /* sds take more draws than means where chains go into tails and stay */
-  return (atvi_quality){.rhat = v.rhat, .ess = isnan(v.ess_tail) || v.ess_tail < least ? v.ess_tail : least};
+  return (atvi_quality){.rhat = v.rhat,
+                        .ess = isnan(v.ess_tail) || v.ess_tail < v.ess_bulk ? v.ess_tail : v.ess_bulk};
 }
 
 static void judge_item(void *arg, atvi_idx param, int worker) {

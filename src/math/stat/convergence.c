@@ -230,7 +230,7 @@ static double tail_min(const job *j) {
 }
 
 atvi_convergence atvi_math_converge(atvi_idx m, atvi_idx n, const double *x, double *work) {
-  atvi_convergence c = {NAN, NAN, NAN, NAN, NAN};
+  atvi_convergence c = {NAN, NAN, NAN, NAN};
   job j = start(m, n, x, work);
   if (n < 4 || !order(&j)) return c;
   fill_table(&j);
@@ -241,8 +241,5 @@ atvi_convergence atvi_math_converge(atvi_idx m, atvi_idx n, const double *x, dou
   c.ess_tail = tail_min(&j);
   halves(&j, j.z);
   c.ess_mean = ess_basic(&j);
-  double mean = atvi_math_mean(j.N, j.z, NULL);
-  for (atvi_idx i = 0; i < j.N; i++) j.z[i] = (j.z[i] - mean) * (j.z[i] - mean);
-  c.ess_sd = ess_basic(&j);
   return c;
 }

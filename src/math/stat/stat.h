@@ -14,7 +14,6 @@ typedef struct {
   double ess_bulk; /* rank-normalised split */
   double ess_tail; /* min over the 5 % and 95 % quantiles */
   double ess_mean; /* split, for the MCSE of the mean */
-  double ess_sd;   /* split, of squared distances from the mean, for the MCSE of the sd */
 } atvi_convergence;
 atvi_convergence atvi_math_converge(atvi_idx m, atvi_idx n, const double *x, double *work);
 

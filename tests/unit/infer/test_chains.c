@@ -2,9 +2,7 @@
 /* The driver of chains, with a method whose states are known: independent draws, and the iteration number as log prior. */
 #include "infer/chains.h"
 #include "math/rng.h"
-#include "math/stat/stat.h"
 #include "toys.h"
-#include <stdlib.h>
 
 enum { MOST = 64 };
 
@@ -215,35 +213,6 @@ static void chains_that_do_not_arrive_are_left_out(void) {
   }
 }
 
-/* For 40 iterations at a time, one time in fifty, a chain is far out in the tails: next to no means or quantiles show that, but sds do. */
-static atvi_idx run_tails(void *self, atvi_idx chain, int worker) {
-  method *t = self;
-  (void)worker;
-  for (atvi_idx n = t->c.reached[chain] + 1; n <= t->c.goal; n++) {
-    atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, (uint32_t)n, (uint32_t)chain);
-    atvi_rng far = atvi_math_rng_at(8, ATVI_STREAM_TEST, (uint32_t)(n / 40), (uint32_t)chain);
-    double x = atvi_math_rng_normal(&r) * (atvi_math_rng_uniform(&far) < 0.02 ? 10 : 1);
-    atvi_infer_chains_keep(&t->c, chain, n, &x, 1, 0, 0);
-  }
-  return t->c.goal;
-}
-
-static void sds_need_their_effective_size(void) {
-  method t = {.lost = -1};
-  atvi_chains_ops ops = OPS;
-  ops.run = run_tails;
-  t.c.ops = &ops;
-  atvi_chains_opts o = atvi_infer_chains_defaults();
-  atvi_draws *d = sample(&t, &o, 1);
-  atvi_idx n = d->n / d->n_chain;
-  double *work = calloc(atvi_math_stat_work(d->n_chain, n), sizeof *work);
-  atvi_convergence c = atvi_math_converge(d->n_chain, n, d->x, work);
-  CHECK_INT(d->made->end, ATVI_END_DONE);
-  CHECK(c.ess_bulk > 5 * o.ess && c.ess_sd > o.ess && c.ess_sd < 2 * o.ess);
-  free(work);
-  done_with(d);
-}
-
 static double reported;
 static void falls_never(void *user, const atvi_progress *p) {
   (void)user;
@@ -277,6 +246,6 @@ static void limits_and_stops_are_heeded(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"arrival", chains_that_do_not_arrive_are_left_out}, {"sds", sds_need_their_effective_size},
-      {"checkpoints", ends_after_two_good_checkpoints}, {"memory", memory_does_not_grow_with_the_run},
-      {"lost", lost_chains_are_moved_and_reported}, {"limits", limits_and_stops_are_heeded})
+TESTS({"arrival", chains_that_do_not_arrive_are_left_out}, {"checkpoints", ends_after_two_good_checkpoints},
+      {"memory", memory_does_not_grow_with_the_run}, {"lost", lost_chains_are_moved_and_reported},
+      {"limits", limits_and_stops_are_heeded})
