@@ -274,7 +274,7 @@ void atvi_report_page_row_part(atvi_page *p, const char *name, int n) {
 
 static void cell(atvi_page *p, const char *kind, const char *text) {
   atvi_io_text_add(&p->body, "<td%s>", kind);
-  if (text) atvi_report_text_escape(&p->body, text);
+  if (text) atvi_report_page_prose(p, text);
   atvi_io_text_add(&p->body, "</td>");
 }
 

@@ -307,7 +307,7 @@ const tests = {
     const page = await open(address);
     assert.match(await page.locator("h1").innerText(), /cold/i);
     const seen = new Set();
-    for (let k = 0; k < 60 && await page.locator("#live").count(); k++) {
+    for (let k = 0; k < 60 && seen.size < 3 && await page.locator("#live").count(); k++) {
       seen.add(await page.locator("#live-detail").innerText().catch(() => ""));
       await page.waitForTimeout(250);
     }
