@@ -261,8 +261,6 @@ struct atvi_model {
 ATVI_CHECKED atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts);
 /* The same for a model with blocks `each`. */
 ATVI_CHECKED atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts);
-/* Frees what does not lie in pools. */
-void atvi_model_release(atvi_model *m);
 /* build steps, in calling order */
 ATVI_CHECKED atvi_status atvi_model_jumps(atvi_model *m);    /* comparisons with the time */
 ATVI_CHECKED atvi_status atvi_model_branches(atvi_model *m); /* alternatives of log_extra */
@@ -303,7 +301,6 @@ atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t);
 atvi_idx atvi_model_tab(const atvi_lang *lang);
 /* Where those of a pulse begin. */
 atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse);
-void atvi_model_tables_at(const atvi_model *m, double t, double *tab); /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),
                        void *user);
