@@ -391,19 +391,19 @@ static void scales(void) {
     z += p;
     mean += p * m;
   }
-  double se = 0;
-  int seeds = test_seeds(3, 3); /* k-hat is near 0.6: the error of one fit is itself uncertain */
+  int seeds = test_seeds(
+      3, 3); /* k-hat is near its threshold: some fits end with chains, whose evidence is less precise */
   for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) {
     atvi_vi_opts o = atvi_infer_vi_defaults();
     atvi_draws *d;
     o.seed = seed;
     CHECK_OK(atvi_infer_vi_run(w.ctx, w.ev, &o, &d));
     CHECK_ABS(d->made->log_evidence, log(z), 4 * d->made->log_evidence_se);
-    se += d->made->log_evidence_se / seeds;
+    double se = d->made->log_evidence_se, most = d->weight ? 0.005 : 0.02;
+    CHECK_MSG(TEST_SANITIZED || se < most, "seed %d: standard error %.4f, want %g", (int)seed, se, most);
     CHECK_REL(atvi_math_mean(d->n, d->x, d->weight), mean / z, 0.02);
     atvi_draws_free(d);
   }
-  CHECK(TEST_SANITIZED || se < 0.005);
   shut(w);
 }
 
