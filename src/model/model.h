@@ -106,9 +106,9 @@ typedef struct {
   atvi_idx n_row, n_el, n_known;
   double *known; /* [n_row][n_known] */
   double *mask;  /* [n_row][n_el] 1 where the element counts in this row, else 0 */
-  atvi_idx *out,
-      *prev;         /* [n_row] index of the output with the row's and the previous row's state; -1: none */
-  atvi_idx *observe; /* [n_el] which lang->observe; -1: none */
+  /* [n_row] index of the output with the row's and the previous row's state; -1: none */
+  atvi_idx *out, *prev;
+  atvi_idx *observe;       /* [n_el] which lang->observe; -1: none */
   atvi_element_kind *kind; /* [n_el]; NULL for counts of sizes */
   atvi_node size;          /* of counts of sizes: which */
   atvi_idx *unit;          /* [n_row][n_el] the unit it is of, if arrays make units (arrays.c); else NULL */
@@ -248,9 +248,9 @@ struct atvi_model {
   bool **covariates;     /* [n_observe][n_row]: the data columns that the distribution needs are there */
   atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
   atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
-  atvi_idx
-      *n_given;    /* [n_data] rows that the data have, where times were added after them; NULL: none were */
-  double **filled; /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
+  /* [n_data] rows that the data have, where times were added after them; NULL: none were */
+  atvi_idx *n_given;
+  double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
   double *output_tab;     /* [n_output][2 n_table] table coefficients at output times */
   atvi_idx n_series_time; /* tracked and state series: times */
   double *series_time;
