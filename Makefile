@@ -61,7 +61,7 @@ acceptance:
 	@$(CMAKE) --build build --target benches oracle_rotavirus
 	@tools/acceptance.py
 
-# Some seventy posteriors with known answers, ten seeds each, without options; hours. docs/trust.md has the table.
+# Posteriors with known answers, ten seeds each, without options; hours. docs/trust.md has the table.
 trust: all
 	@tools/trust.py
 

@@ -77,6 +77,8 @@ bool atvi_show_verdict(atvi_verdict verdict);
 void atvi_signals_catch(atvi_ctx *ctx);
 /* The same for a process that a scheduler has started: SIGUSR1 too, and a second signal changes nothing. */
 void atvi_signals_worker(atvi_ctx *ctx);
+/* The same, silently, for work that has no results. */
+void atvi_signals_end(atvi_ctx *ctx);
 bool atvi_signals_seen(void);
 /* Whether the first of them was SIGUSR1. */
 bool atvi_signals_usr1(void);

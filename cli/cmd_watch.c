@@ -37,7 +37,7 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_watch, 1, true)) return ATVI_EXIT_FAILED;
-  atvi_signals_catch(s.ctx);
+  atvi_signals_end(s.ctx);
   atvi_status status = atvi_app_watch(s.ctx, s.pool, &opts, told);
   code = status == ATVI_OK ? ATVI_EXIT_DONE : atvi_call_fail(&s, status);
   atvi_call_close(&s);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t seen, patient;
+static volatile sig_atomic_t seen, patient, silent;
 
 /* Only calls that are safe in a signal handler. */
 static void on_signal(int number) {
@@ -12,6 +12,7 @@ static void on_signal(int number) {
   if (seen && patient) return;
   if (seen) _exit(ATVI_EXIT_STOPPED);
   seen = number;
+  if (silent) return;
   ssize_t ignored = write(STDERR_FILENO, line, sizeof line - 1);
   (void)ignored;
 }
@@ -38,6 +39,11 @@ void atvi_signals_worker(atvi_ctx *ctx) {
   struct sigaction action;
   sigaction(SIGTERM, NULL, &action);
   sigaction(SIGUSR1, &action, NULL);
+}
+
+void atvi_signals_end(atvi_ctx *ctx) {
+  silent = 1;
+  atvi_signals_catch(ctx);
 }
 
 bool atvi_signals_seen(void) { return seen != 0; }

@@ -102,7 +102,10 @@ typedef struct {
 
 static const test_case *test_cases_;
 static int test_count_;
-static void test_run_one_(int i) { test_cases_[i].fn(); }
+static void test_run_one_(int i) {
+  test_fail_at = 0; /* what the case before left, where all run in one process */
+  test_cases_[i].fn();
+}
 
 START_TEST(test_loop_) { test_run_one_(_i); }
 END_TEST

@@ -27,6 +27,7 @@ enum {
   JUMPS = GRID * 3 / 4 /* jumps and pulses on the grid; a model with more has none; fewer for many units */
 };
 static const double MOST_NUMBERS = 6e6; /* in all groups: about 48 MB */
+static const double NEAR_START = 0.1;   /* of the range of the data: a start that near before them is shown */
 static const double BESIDE = 1e-6;      /* relative to the range: a time just before or after a jump */
 static const double SAME_TIME = 1e-9;   /* relative to the largest time: rounding error */
 /* A log likelihood that differs by more than this belongs to other data or another model; the same model
@@ -438,13 +439,24 @@ static void add_jumps(grid *g) {
   }
 }
 
+static void add_between(grid *g, double from, double to) {
+  atvi_idx pieces = (atvi_idx)ceil((to - from) / g->step - SAME_TIME);
+  for (atvi_idx k = 1; k < pieces && k <= g->most; k++)
+    grid_add(g, from + (to - from) * (double)k / (double)pieces);
+}
+
 /* Enough times over the range of the data that none are further apart than a 200th of it, or a 24th for many units. */
 static void add_even(grid *g, const double *data, atvi_idx n) {
-  for (atvi_idx i = 1; i < n; i++) {
-    atvi_idx pieces = (atvi_idx)ceil((data[i] - data[i - 1]) / g->step - SAME_TIME);
-    for (atvi_idx k = 1; k < pieces && k <= g->most; k++)
-      grid_add(g, data[i - 1] + (data[i] - data[i - 1]) * (double)k / (double)pieces);
-  }
+  for (atvi_idx i = 1; i < n; i++) add_between(g, data[i - 1], data[i]);
+}
+
+/* The way from the start to the first data, where that is short: doses are given before anything is measured. */
+static void add_start(grid *g) {
+  double start = g->m->lang->start, first = g->first, range = g->last - first;
+  if (!(first > start) || first - start > NEAR_START * range) return;
+  g->first = start;
+  grid_add(g, start + BESIDE * range);
+  add_between(g, start, first);
 }
 
 /* About `points` times between those of all data sets of a model or a unit; *n is 0 if nothing continues in time. */
@@ -457,7 +469,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx poin
   if (!m->has_ode || m->emulated) return ATVI_OK;
   for (atvi_idx k = 0; k < lang->n_data; k++) most += lang->data[k].time ? lang->data[k].n_row : 0;
   double *data = atvi_pool_take(pool, (size_t)most + 1, sizeof *data);
-  g.time = atvi_pool_take(pool, (size_t)points + 2 * (size_t)JUMPS + (size_t)most + 4, sizeof *g.time);
+  g.time = atvi_pool_take(pool, 2 * (size_t)points + 2 * (size_t)JUMPS + (size_t)most + 6, sizeof *g.time);
   if (!data || !g.time) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
@@ -468,6 +480,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx poin
   g.step = (g.last - g.first) / (double)points;
   if (!(g.step > 0)) return ATVI_OK;
   add_even(&g, data, n_data);
+  add_start(&g);
   add_jumps(&g);
   qsort(g.time, (size_t)g.n, sizeof *g.time, by_value);
   double eps = SAME_TIME * fmax(g.last - g.first, fmax(fabs(g.first), fabs(g.last)));

@@ -140,7 +140,7 @@ static void drop(const atvi_report_session *w, const char *name) {
 void atvi_app_report_end(atvi_report_session *w) {
   bool watched = w->rec.path[0] != 0;
   atvi_app_recorder_end(&w->rec, w->written ? "done" : "ended", w->written ? "" : "The fit failed.");
-  atvi_app_live_end(w->ctx, &w->live);
+  atvi_app_live_end(&w->live);
   if (!watched || w->written) return;
   drop(w, "progress.json");
   drop(w, "report.html");

@@ -87,7 +87,7 @@ typedef struct {
 /* Serves dir and logs the address. Failures are warnings. */
 void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live);
 /* Ends it once the watching browser has the whole report, or after a short wait. */
-void atvi_app_live_end(atvi_ctx *ctx, atvi_live *live);
+void atvi_app_live_end(atvi_live *live);
 
 /* ---- fits ---- */
 

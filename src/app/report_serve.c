@@ -277,7 +277,7 @@ void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {
 
 /* atvi watch, and atvi fit --live. */
 
-/* After the fit: how long a browser that asked within SEEN_S has to fetch the report. It asks every second. */
+/* After the fit, stopped or not: how long a browser that asked within SEEN_S has to fetch the report. It asks every second. */
 static const double LINGER_S = 4, SEEN_S = 3;
 
 static bool asked_to_stop(void *user) { return atvi_stop_asked(user); }
@@ -331,11 +331,11 @@ static bool awaited(atvi_server *s) {
   return last > 0 && atvi_clock_s() - last < SEEN_S && !atomic_load(&s->told);
 }
 
-void atvi_app_live_end(atvi_ctx *ctx, atvi_live *live) {
+void atvi_app_live_end(atvi_live *live) {
   const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
   double until = atvi_clock_s() + LINGER_S;
   if (!live->running) return;
-  while (awaited(&live->server) && atvi_clock_s() < until && !atvi_stop_asked(ctx)) nanosleep(&pause, NULL);
+  while (awaited(&live->server) && atvi_clock_s() < until) nanosleep(&pause, NULL);
   atomic_store(&live->server.stop, true);
   pthread_join(live->thread, NULL);
   atvi_app_serve_close(&live->server);

@@ -26,8 +26,8 @@ atvi_band atvi_diag_band_of(atvi_idx n, const double *x, double *work) {
 /* ---- every point ---- */
 
 typedef struct {
-  atvi_idx n_draw, n_share,
-      n; /* points are divided into this many shares, which run at the same time: bounds the scratch */
+  /* points are divided into this many shares, which run at the same time: bounds the scratch */
+  atvi_idx n_draw, n_share, n;
   atvi_point **point; /* [n] */
   double *scratch;    /* [n_share][per_share] */
   size_t per_share;

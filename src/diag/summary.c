@@ -28,8 +28,8 @@ typedef struct {
   atvi_summary_column *col;
   double *scratch; /* [n_share][per_share] */
   size_t per_share;
-  atvi_idx
-      n_share; /* columns are divided into this many shares, which run at the same time: bounds the scratch */
+  /* columns are divided into this many shares, which run at the same time: bounds the scratch */
+  atvi_idx n_share;
   double ess_weight; /* 1 / sum w^2, or n */
   bool refused;
 } job;

@@ -14,6 +14,7 @@
  *           Nothing but S can overflow, all sums are of one sign, and g = 0 is an ordinary point. */
 #include "flow/flow.h"
 #include "math/rng.h"
+#include "math/special.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,6 @@ enum { MAX_D = 4096, MAX_INVERSE_STEPS = 400 };
 #define MAX_POWER 600.0 /* of e in S: squares of slopes may overflow, slopes times adjoints do not */
 #define SMALL_A 0.25    /* below, (1 - phi) / a is summed as a series */
 #define FAR 1e30        /* no psi beyond this is looked for */
-#define HALF_LOG_2PI 0.91893853320467274178
 
 struct atvi_copula {
   atvi_ctx *ctx;
@@ -220,7 +220,7 @@ static void add_normal(const atvi_copula *c, atvi_copula_work *w, atvi_idx B, co
       const double u = w->v[j * B + b] + (eps ? eps[j * B + b] : 0);
       log_q[b] -= 0.5 * u * u;
     }
-  for (atvi_idx b = 0; b < B; b++) log_q[b] -= w->half_log_det + (double)d * HALF_LOG_2PI;
+  for (atvi_idx b = 0; b < B; b++) log_q[b] -= w->half_log_det + (double)d * ATVI_LN_SQRT_2PI;
 }
 
 /* Row i: psi[B] becomes x, its margin's derivatives are kept. */

@@ -2,6 +2,7 @@
 /* The families: a spline flow and a copula behind one table of operations. */
 #include "flow/flow.h"
 #include "flow/detail.h"
+#include "math/special.h"
 #include <math.h>
 
 /* ---- the spline flow: log q(x) = log N(z; 0, I) - log |det dx/dz| ---- */
@@ -14,11 +15,9 @@ typedef struct {
   double *dldj;    /* [B] */
 } flow_work;
 
-#define HALF_LOG_2PI 0.91893853320467274178
-
 /* log_q[B] = log N(z; 0, I) + sign ldj, where log_q holds ldj. */
 static void density(atvi_idx d, atvi_idx B, const double *z, double sign, double *log_q) {
-  for (atvi_idx b = 0; b < B; b++) log_q[b] = sign * log_q[b] - (double)d * HALF_LOG_2PI;
+  for (atvi_idx b = 0; b < B; b++) log_q[b] = sign * log_q[b] - (double)d * ATVI_LN_SQRT_2PI;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx b = 0; b < B; b++) log_q[b] -= 0.5 * z[i * B + b] * z[i * B + b];
 }

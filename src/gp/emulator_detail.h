@@ -90,7 +90,6 @@ struct atvi_emulator {
   atvi_em_packed root;
 };
 
-atvi_idx atvi_gp_em_panels(atvi_idx rows);
 /* Doubles before panel p. */
 size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p);
 /* Doubles in all: the panels, and room to read the last columns of the last one as a whole block. */

@@ -124,7 +124,7 @@ void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *rest
 
 static atvi_idx least(atvi_idx a, atvi_idx b) { return a < b ? a : b; }
 
-atvi_idx atvi_gp_em_panels(atvi_idx rows) { return (rows + P - 1) / P; }
+static atvi_idx panels_of(atvi_idx rows) { return (rows + P - 1) / P; }
 
 /* Columns of panel p. */
 static atvi_idx width(const atvi_em_packed *a, atvi_idx p) {
@@ -138,11 +138,11 @@ size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p) {
 }
 
 size_t atvi_gp_em_packed_size(const atvi_em_packed *a) {
-  return atvi_gp_em_panel_at(a, atvi_gp_em_panels(a->rows)) + (size_t)P * P;
+  return atvi_gp_em_panel_at(a, panels_of(a->rows)) + (size_t)P * P;
 }
 
 void atvi_gp_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j) {
-  for (atvi_idx p = 0; p < atvi_gp_em_panels(a->rows); p++) {
+  for (atvi_idx p = 0; p < panels_of(a->rows); p++) {
     double *to = a->data + atvi_gp_em_panel_at(a, p);
     for (atvi_idx j = 0; j < width(a, p); j++)
       for (atvi_idx r = 0; r < P; r++) {
@@ -159,7 +159,7 @@ double atvi_gp_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j) {
 
 void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
                            bool add, double *c, double *spill) {
-  for (atvi_idx p = 0; p < atvi_gp_em_panels(a->rows); p++) {
+  for (atvi_idx p = 0; p < panels_of(a->rows); p++) {
     atvi_idx rows = least(P, a->rows - p * P);
     double *to = c + p * P * G, *at = rows < P ? spill : to;
     size_t bytes = (size_t)(rows * G) * sizeof *c;

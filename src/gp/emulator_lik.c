@@ -19,11 +19,11 @@
  * products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
 #include "math/linalg.h"
+#include "math/special.h"
 #include <math.h>
 #include <string.h>
 
-#define REGULAR 1e-9 /* largest deviation of a step from the mean one, relative */
-#define LOG_2PI 1.8378770664093454836
+#define REGULAR 1e-9  /* largest deviation of a step from the mean one, relative */
 enum { CHUNK = 256 }; /* times that are summed at once */
 
 struct atvi_em_scratch {
@@ -328,7 +328,7 @@ double atvi_gp_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const dou
     t = time_from_columns(lik, s, length);
   }
   if (isnan(*sill)) *sill = t.q / nm;
-  double log_lik = -0.5 * (nm * (LOG_2PI + log(*sill)) + (double)m * log_det + t.log_c + t.q / *sill);
+  double log_lik = -0.5 * (nm * (ATVI_LOG_2PI + log(*sill)) + (double)m * log_det + t.log_c + t.q / *sill);
   if (!grad || !isfinite(log_lik)) return isfinite(log_lik) ? log_lik : NAN;
   if (lik->squares) {
     sandwich_squares(lik, s, length);

@@ -14,9 +14,9 @@
  * The code is written for any number of states S and specialised by the compiler for the few common ones; if
  * all terms are exponential, A is diagonal. */
 #include "gp/markov_lanes.h"
+#include "math/special.h"
 
 enum { MOST = ATVI_MARKOV_STATES, PACKED = MOST * (MOST + 1) / 2 };
-#define LOG_2PI 1.8378770664093454836
 #define LOG_2 0.69314718055994530942
 
 typedef struct {
@@ -111,7 +111,7 @@ ALWAYS void forward(const int S, const bool diagonal, const bool keep, job *o) {
     }
   }
   tally_close(&sum);
-  o->log_density = -0.5 * (sum.square + sum.exponent * LOG_2 + (double)path->n * LOG_2PI);
+  o->log_density = -0.5 * (sum.square + sum.exponent * LOG_2 + (double)path->n * ATVI_LOG_2PI);
   o->good = good & ((o->log_density - o->log_density) == 0); /* and not infinite */
 }
 

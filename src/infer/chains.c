@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/chains.h"
 #include "infer/fit.h"
+#include "infer/vi_tuning.h"
 #include "math/rng.h"
 #include "math/stat/stat.h"
 #include <math.h>
@@ -23,7 +24,6 @@ enum { PASSES = 2 };
 #define LOST 20.0
 /* Share of all kept states whose log density is below that of chains which have arrived, and of chains that may be left out. */
 #define ARRIVED 0.125
-#define NEGLIGIBLE 7.0 /* nats of log mass below the best chain's: a thousandth of the posterior */
 
 /* ---- options ---- */
 
@@ -166,7 +166,7 @@ static void find_absent(atvi_chains *c) {
   }
   atvi_idx patience = kept.n / 8;
   for (atvi_idx k = 0; k < c->m; k++) {
-    c->absent[k] = when[k] > patience && c->mass[k] < most - NEGLIGIBLE;
+    c->absent[k] = when[k] > patience && c->mass[k] < most - ATVI_NEGLIGIBLE;
     n_absent += c->absent[k];
   }
   if ((double)n_absent > ARRIVED * (double)c->m) { /* too many for an accident: R-hat has the word */

@@ -11,12 +11,16 @@
 #include "infer/space.h"
 
 typedef struct {
-  double *phi;    /* [family->size] */
-  double *shift;  /* [d] */
-  double *chol;   /* [d][d] lower triangular; negative diagonal entries reflect */
-  double log_det; /* log |det chol| */
-  bool whole;     /* the frame is not the identity */
-  atvi_bend bend; /* of y, before chol */
+  double *phi;   /* [family->size] */
+  double *shift; /* [d] */
+  /* [d][d] lower triangular; negative diagonal entries reflect. */
+  double *chol;
+  /* log |det chol| */
+  double log_det;
+  /* The frame is not the identity. */
+  bool whole;
+  /* Of y, before chol. */
+  atvi_bend bend;
 } atvi_member;
 
 /* n points [d][n] between the family's coordinates y and x = shift + chol y', y' being y bent; the adjoint turns dx into dy in place, at y, which is not read
@@ -31,17 +35,23 @@ void atvi_infer_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double 
 /* Draws, columns of capacity cap. */
 typedef struct {
   atvi_idx cap;
-  atvi_idx n;                  /* draws in it */
+  /* Draws in it. */
+  atvi_idx n;
   double *x, *theta;           /* [d][cap] */
   double *log_prior, *log_lik; /* [cap] */
-  double *log_base, *log_pi;   /* [cap] at beta = 0 and 1; -inf: the run failed or has density zero */
-  double *log_q;               /* [cap] of the member, or of the guarded mixture */
-  double *log_member;          /* [cap] of the member; NaN for stretched draws */
+  /* [cap] at beta = 0 and 1; -inf: the run failed or has density zero. */
+  double *log_base, *log_pi;
+  /* [cap] of the member, or of the guarded mixture. */
+  double *log_q;
+  /* [cap] of the member; NaN for stretched draws. */
+  double *log_member;
 } atvi_cloud;
 
 typedef struct {
-  double mean, sd; /* of log pi_beta - log q over the draws that count */
-  atvi_idx good;   /* draws that count: finite log pi */
+  /* Of log pi_beta - log q over the draws that count. */
+  double mean, sd;
+  /* Draws that count: finite log pi. */
+  atvi_idx good;
 } atvi_elbo_info;
 
 typedef struct atvi_elbo atvi_elbo;
@@ -68,7 +78,8 @@ atvi_elbo_info atvi_infer_elbo_grad(atvi_elbo *e, const atvi_member *m, double b
 typedef struct {
   double *dx;     /* [d][n] */
   double *weight; /* [n] */
-  double *work;   /* atvi_math_psis_work(n) */
+  /* [atvi_math_psis_work(n)] */
+  double *work;
 } atvi_elbo_room;
 atvi_elbo_info atvi_infer_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
                                             const atvi_elbo_room *room, double *grad);

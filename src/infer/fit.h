@@ -105,7 +105,7 @@ ATVI_CHECKED atvi_status atvi_infer_fit_options_check(atvi_ctx *ctx, const atvi_
 
 /* ---- fits ---- */
 
-enum { ATVI_FIT_RUNGS = 64 };
+enum { ATVI_FIT_RUNGS = 64 }; /* temperatures that a user may give */
 
 /* Options that were checked. */
 struct atvi_fit_plan {

@@ -19,12 +19,13 @@
 #include <math.h>
 #include <string.h>
 
+/* Doubles of a register. */
 #if defined __AVX512F__
-enum { W = 8 };
+enum { W = 512 / 64 };
 #elif defined __AVX2__
-enum { W = 4 };
+enum { W = 256 / 64 };
 #else
-enum { W = 2 };
+enum { W = 128 / 64 };
 #endif
 
 typedef double vd __attribute__((vector_size(W * 8)));

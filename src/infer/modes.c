@@ -15,10 +15,10 @@
 #include "infer/modes.h"
 #include "infer/vi_tuning.h"
 #include "math/linalg.h"
+#include "math/special.h"
 #include <math.h>
 #include <string.h>
 
-#define LOG_2PI 1.8378770664093453
 enum { N_LENGTH = 4 }; /* lengths tried of a Newton step */
 static const double newton_share[N_LENGTH] = {1, 0.5, 0.2, 0.05};
 
@@ -253,7 +253,7 @@ static void set_normal(const finder *f, end *e) {
       f->a[i * d + j] = sum;
     }
   bool sound = atvi_math_cholesky(d, e->hess);
-  e->log_evidence = e->climb->f + 0.5 * (double)d * LOG_2PI;
+  e->log_evidence = e->climb->f + 0.5 * (double)d * ATVI_LOG_2PI;
   for (atvi_idx i = 0; i < d; i++) {
     /* Rounding can spoil a covariance that is as good as singular: its widths alone are better than nothing. */
     for (atvi_idx j = 0; j < i && !sound; j++) e->hess[i * d + j] = 0;

@@ -21,6 +21,7 @@
 #include "infer/chains.h"
 #include "infer/nuts_tree.h"
 #include "infer/space.h"
+#include "infer/vi_tuning.h"
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +33,6 @@ enum {
   FIRST_CHECK = 100,  /* iterations after warm-up, at least: R-hat of fewer is noise */
   EARLY_DEPTH = 6,    /* of trees before the first variances are known: the metric may be hopeless yet */
 };
-#define FAR 8.0 /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 /* The metric counts this many draws of a small variance, this share of the typical one: as in Stan. */
 #define SHRINK 5.0
 #define SHRINK_TO 1e-3
@@ -417,7 +417,7 @@ static void make_plan(nuts *r) {
   c->plan.first_check += r->warm;
 }
 
-/* Draws of the prior, and xi held within FAR. */
+/* Draws of the prior, and xi held within ATVI_START_FAR. */
 static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   nuts *r = self;
   atvi_chains *c = &r->c;
@@ -433,7 +433,7 @@ static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
     for (atvi_idx k = 0; k < m; k++) p.theta[j * m + k] = s->theta[j * s->cap + index[k]];
   atvi_infer_space_inv(space, m, p.theta, p.x);
   for (atvi_idx i = 0; i < s->d * m; i++)
-    if (s->from_prior || !isfinite(p.x[i])) p.x[i] = fmin(fmax(p.x[i], -FAR), FAR);
+    if (s->from_prior || !isfinite(p.x[i])) p.x[i] = fmin(fmax(p.x[i], -ATVI_START_FAR), ATVI_START_FAR);
   if (!place(r, &p))
     return ATVI_FAIL_AS(c->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
                         "%s: the gradient is not finite at any of %d starting points",

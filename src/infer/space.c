@@ -8,9 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PRIOR_DRAWS = 1024, PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
-#define PILOT_FAR 2.0 /* prior standard deviations within which climbs that settle the anchors start */
-#define VAGUE 20.0    /* e-folds: a prior that is wider says nothing of the size of a positive parameter */
+enum { PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
+enum { PRIOR_DRAWS = 1024 }; /* from which locations and scales of the maps are taken */
+#define PILOT_FAR 2.0        /* prior standard deviations within which climbs that settle the anchors start */
+#define VAGUE 20.0 /* e-folds: a prior that is wider says nothing of the size of a positive parameter */
 #define UNIFORM_NEAR 0.12 /* location and scale as near to 0 and 1 as this are those of a uniform prior */
 
 /* ---- scratch of a worker ---- */
@@ -536,11 +537,9 @@ void atvi_infer_space_free(atvi_space *s) {
 
 /* ---- evaluation ---- */
 
-static double half_log_2pi(void) { return 0.91893853320467274178; }
-
 /* log N(x; 0, I), added up. */
 static void normal_base(atvi_idx d, atvi_idx B, const double *x, double *out) {
-  for (atvi_idx j = 0; j < B; j++) out[j] = -(double)d * half_log_2pi();
+  for (atvi_idx j = 0; j < B; j++) out[j] = -(double)d * ATVI_LN_SQRT_2PI;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < B; j++) out[j] -= 0.5 * x[i * B + j] * x[i * B + j];
 }

@@ -39,12 +39,16 @@ typedef struct {
 
 typedef struct atvi_space {
   atvi_ctx *ctx;
-  atvi_evaluator *ev; /* borrowed */
+  /* Borrowed. */
+  atvi_evaluator *ev;
   const atvi_target *target;
   atvi_idx d;
-  bool from_prior; /* the path begins at the prior; false: at N(0, I) */
-  atvi_map *map;   /* [d] may be changed before the first evaluation */
-  int n_level; /* steps to theta: 1 + the highest level of a parameter with an anchor; 1: there are none */
+  /* The path begins at the prior; false: at N(0, I). */
+  bool from_prior;
+  /* [d] may be changed before the first evaluation. */
+  atvi_map *map;
+  /* Steps to theta: 1 + the highest level of a parameter with an anchor; 1: there are none. */
+  int n_level;
   atvi_space_link *link; /* [d] */
   atvi_idx n_anchor;
   /* [n_anchor] parameters with an anchor, by level and depth, the highest first: a location after all that it is the location of. */
@@ -55,7 +59,8 @@ typedef struct atvi_space {
   /* Coordinates that are independent of each other given common ones. */
   atvi_blocks blocks;
   atvi_pool *pool;
-  double **part; /* [threads] scratch of the workers */
+  /* [threads] scratch of the workers. */
+  double **part;
 } atvi_space;
 
 /* kind: for parameters whose own choice is auto ("auto" or NULL: probit, log or none by their bounds; "logit",
@@ -72,15 +77,23 @@ void atvi_infer_space_inv(const atvi_space *s, atvi_idx B, const double *theta, 
 /* B points. Pointers to outputs not wanted may be NULL; dx needs log_pi. */
 typedef struct {
   atvi_idx B;
-  const double *x;    /* [d][B] xi */
-  double beta;        /* inverse temperature, in [0, 1] */
-  double *theta;      /* [d][B] required */
-  double *log_lik;    /* [B] -inf: impossible; NaN: the run failed */
-  double *log_prior;  /* [B] */
-  double *log_base;   /* [B] log p(theta) + ldj, or log N: what remains at beta = 0 */
-  double *log_pi;     /* [B] at beta; -inf where the run failed or the density is zero */
-  double *log_pi_one; /* [B] at beta = 1, whatever beta is */
-  double *dx;         /* [d][B] gradient of log_pi; 0 where log_pi is not finite */
+  /* [d][B] xi. */
+  const double *x;
+  /* Inverse temperature, in [0, 1]. */
+  double beta;
+  /* [d][B] required. */
+  double *theta;
+  /* [B] -inf: impossible; NaN: the run failed. */
+  double *log_lik;
+  double *log_prior; /* [B] */
+  /* [B] log p(theta) + ldj, or log N: what remains at beta = 0. */
+  double *log_base;
+  /* [B] at beta; -inf where the run failed or the density is zero. */
+  double *log_pi;
+  /* [B] at beta = 1, whatever beta is. */
+  double *log_pi_one;
+  /* [d][B] gradient of log_pi; 0 where log_pi is not finite. */
+  double *dx;
   /* [1 + blocks.n][B] log p(theta), log p(D | theta) and ldj of what is common and of each block; all three or none. */
   double *block_prior, *block_lik, *block_ldj;
 } atvi_space_batch;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double ONE = 1;
+static const double UNTEMPERED[] = {1};
 
 /* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of so many are no better. */
 enum { WIDE = 60, WIDE_FACTORS = 5 };
@@ -35,7 +35,7 @@ atvi_vi_opts atvi_infer_vi_nf_defaults(void) {
   o.method = "nf";
   o.map = "logit";
   o.n_rung = 1;
-  o.temperature = &ONE;
+  o.temperature = UNTEMPERED;
   o.tune = ATVI_TUNE_OFF;
   o.seek_modes = false;
   o.exact = ATVI_EXACT_OFF;

@@ -17,26 +17,41 @@ typedef enum { ATVI_TUNE_AUTO, ATVI_TUNE_ON, ATVI_TUNE_OFF } atvi_tune;
 typedef enum { ATVI_EXACT_AUTO, ATVI_EXACT_ON, ATVI_EXACT_OFF } atvi_exact;
 
 typedef struct {
-  const char *method; /* name in the draws: "atvi", "nf", "copula" */
+  /* Name in the draws: "atvi", "nf", "copula". */
+  const char *method;
   uint64_t seed;
-  atvi_flow_shape shape; /* layers = 0: atvi_flow_defaults */
-  int factors;           /* > 0: a copula with so many factors instead of a flow */
-  const char *map;       /* for parameters that leave it open; see atvi_infer_space_new */
+  /* With layers = 0: atvi_flow_defaults. */
+  atvi_flow_shape shape;
+  /* Above 0: a copula with this many factors instead of a flow. */
+  int factors;
+  /* For parameters that leave it open; see atvi_infer_space_new. */
+  const char *map;
   /* Temperatures of the ladder, falling, the last one 1. n_rung = 0: chosen from the draws at hand; 1 with
    * temperature 1: no annealing. */
   int n_rung;
   const double *temperature; /* [n_rung] */
-  bool freeze;               /* a block of layers per temperature, earlier ones frozen (needs n_rung >= 1) */
-  atvi_tune tune;            /* fine-tuning with smoothed weights */
-  bool seek_modes;           /* look for other modes */
-  bool plain;                /* plain normals instead of Sobol points */
-  int batch;                 /* draws per step, >= 8 */
-  int max_steps;             /* of training in all, >= 1 */
-  double ess; /* effective size of the weighted draws, > 0; NaN: 25 000, or 4 000 where runs are dear */
-  double max_seconds;           /* wall-clock limit, > 0; HUGE_VAL: none */
-  atvi_exact exact;             /* the exact sampler; auto: where k-hat forbids the weights. Flows only */
-  int exact_iter;               /* of each of its chains at most, >= 1 */
-  const atvi_vi_tuning *tuning; /* for measurements; NULL: the defaults */
+  /* A block of layers per temperature, earlier ones frozen (needs n_rung >= 1). */
+  bool freeze;
+  /* Fine-tuning with smoothed weights. */
+  atvi_tune tune;
+  /* Look for other modes. */
+  bool seek_modes;
+  /* Plain normals instead of Sobol points. */
+  bool plain;
+  /* Draws per step, >= 8. */
+  int batch;
+  /* Steps of training in all, >= 1. */
+  int max_steps;
+  /* Effective size of the weighted draws, > 0; NaN: 25 000, or 4 000 where runs are dear. */
+  double ess;
+  /* Wall-clock limit, > 0; HUGE_VAL: none. */
+  double max_seconds;
+  /* The exact sampler; auto: where k-hat forbids the weights. Flows only. */
+  atvi_exact exact;
+  /* Iterations of each of its chains at most, >= 1. */
+  int exact_iter;
+  /* For measurements; NULL: the defaults. */
+  const atvi_vi_tuning *tuning;
 } atvi_vi_opts;
 
 atvi_vi_opts atvi_infer_vi_defaults(void); /* atvi */

@@ -10,8 +10,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { CLIMB = 60, NEWTON = 8, ROUNDS = 24, OTHERS = 4, TOPS = 3 };
-enum { WIDTHS = 4 };
+enum {
+  CLIMB = 60,  /* trials of each climb */
+  NEWTON = 8,  /* passes of Newton steps that settle the blocks of a column */
+  ROUNDS = 24, /* steps of the centre, each of which settles all blocks again */
+  OTHERS = 4,  /* times that blocks move on to a higher maximum that a climb has found */
+  TOPS = 3,    /* ends of climbs, the highest ones, that are followed to their maximum */
+  WIDTHS = 4   /* standard deviations up to which the density of a block is looked at for its widths */
+};
 #define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
 #define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
 #define FAR 3.0         /* the longest step of a block, and of the centre, in standard deviations */
@@ -21,7 +27,6 @@ enum { WIDTHS = 4 };
 #define STEP_DROP 1.0   /* nats that a step may lead down: the integrals over blocks are rough */
 #define OTHER_FAR 4.0   /* standard deviations from the maximum of a block: another one */
 #define OTHER_RISE 0.1  /* nats that a block may still rise at what counts as a maximum */
-#define OTHER_LOW 7.0   /* nats below it: as good as none */
 
 typedef struct {
   atvi_idx n;
@@ -603,7 +608,7 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
     for (atvi_idx j = 1; j < n; j++) {
       double low = c->f[b * n] - c->f[b * n + j], far = far_off(&a->piece[b], c->x + j, n);
       bool there = c->rise[b * n + j] < OTHER_RISE; /* not on its way still */
-      if (!(far > OTHER_FAR * OTHER_FAR && low < OTHER_LOW && there)) continue;
+      if (!(far > OTHER_FAR * OTHER_FAR && low < ATVI_NEGLIGIBLE && there)) continue;
       if (c->f[b * n + j] > c->f[b * n + best]) best = j;
       if (found == SINGLE) found = SEVERAL;
     }
@@ -684,7 +689,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   if (!isfinite(h[best])) return ATVI_OK;
   *found = climb_on(&f, n, end, top + best * d, &h[best]) == SINGLE;
   for (atvi_idx t = 0; t < TOPS; t++)
-    if (h[t] > h[best] - OTHER_LOW && far_off(&a->piece[0], top + t * d, 1) > 1) *found = false;
+    if (h[t] > h[best] - ATVI_NEGLIGIBLE && far_off(&a->piece[0], top + t * d, 1) > 1) *found = false;
   if (*found) measure_widths(&f);
   *kept = f;
   return ATVI_OK;

@@ -22,17 +22,21 @@
 #include <math.h>
 #include <string.h>
 
-enum { STARTS = 8, CHUNK = 1024, ROUND = 256, ROUNDS = 12, MOST_PAIRS = 32 };
+enum {
+  STARTS = 8,     /* climbs */
+  CHUNK = 1024,   /* points evaluated at a time */
+  ROUND = 256,    /* draws of a round, at least */
+  ROUNDS = 12,    /* in which q of what is common follows its weights */
+  MOST_PAIRS = 32 /* of draws of a block, whose mean is its integral */
+};
 #define LEAST 0.3     /* of the draws is the effective size that a round must leave them */
 #define BETTER 1.1    /* times the effective size: what a round is worth */
 #define PLAIN 0.1     /* S of blocks that are as good as normal: one pair serves */
 #define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
 #define VAGUE 4.0     /* variance of log w from the blocks with which a draw knows too little of them */
 #define LACKING 0.005 /* share of the posterior that such draws may lack */
-#define HALF_LOG_2PI 0.91893853320467274178
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
-#define ROOT_HALF 0.70710678118654752440
 
 typedef struct {
   atvi_vi *v;
@@ -101,11 +105,11 @@ static double halves(double z, double up, double down, double *log_q) {
     *log_q -= log(up) + 0.5 * z * z;
     return up * z;
   }
-  double below = down / (up + down), u = 0.5 * erfc(-z * ROOT_HALF), y;
+  double below = down / (up + down), u = 0.5 * erfc(-z * ATVI_SQRT_HALF), y;
   if (u < below)
     y = down * atvi_math_ndtri(0.5 * u / below);
   else
-    y = -up * atvi_math_ndtri(0.25 * erfc(z * ROOT_HALF) / (1 - below));
+    y = -up * atvi_math_ndtri(0.25 * erfc(z * ATVI_SQRT_HALF) / (1 - below));
   double s = y < 0 ? down : up;
   *log_q += log(2 / (up + down)) - 0.5 * (y / s) * (y / s);
   return y;
@@ -128,7 +132,7 @@ static void draw_block(const blocks *s, int worker, atvi_rng *rng, atvi_idx b, c
   for (atvi_idx i = 0; i < p->n; i++) log_det += log(chol[i * p->n + i]);
   for (atvi_idx c = at; c < at + s->k; c += 2) {
     double q[2];
-    q[0] = q[1] = -log_det - (double)p->n * HALF_LOG_2PI;
+    q[0] = q[1] = -log_det - (double)p->n * ATVI_LN_SQRT_2PI;
     for (atvi_idx i = 0; i < p->n; i++) {
       double *x = s->x + p->of[i] * B + c, z = atvi_math_rng_normal(rng);
       for (int h = 0; h < 2; h++) {

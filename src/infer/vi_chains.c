@@ -15,7 +15,6 @@
 #include <string.h>
 
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
-#define FAR 8.0 /* prior standard deviations within which starts are moved, as in nuts.c */
 /* Smaller steps than by default, since none may diverge; and where one did, smaller ones yet. */
 static const double NUTS_ACCEPT[] = {0.9, 0.99};
 enum { NUTS_TRIES = sizeof NUTS_ACCEPT / sizeof *NUTS_ACCEPT };
@@ -24,7 +23,6 @@ enum { NUTS_TRIES = sizeof NUTS_ACCEPT / sizeof *NUTS_ACCEPT };
 #define VAIN_SHARE 0.1
 enum { VAIN_STEPS = 600 };
 #define VAIN_SD 5.0
-#define MODE_MATTERS 7.0     /* nats of log evidence below the best: a thousandth */
 #define EBFMI_LEAST 0.3      /* energy fraction of missing information: below, tails are explored slowly */
 #define EVIDENCE_SE_MOST 0.5 /* nats of standard error above which the log evidence is not given */
 
@@ -89,7 +87,7 @@ static atvi_status prior_starts(takeover *t, double *x) {
   for (atvi_idx j = 0; j < v->d; j++)
     for (int k = 0; k < NUTS_CHAINS; k++) theta[j * NUTS_CHAINS + k] = s->theta[j * s->cap + index[k]];
   atvi_infer_space_inv(v->space, NUTS_CHAINS, theta, x);
-  for (atvi_idx i = 0; i < v->d * NUTS_CHAINS; i++) x[i] = fmin(fmax(x[i], -FAR), FAR);
+  for (atvi_idx i = 0; i < v->d * NUTS_CHAINS; i++) x[i] = fmin(fmax(x[i], -ATVI_START_FAR), ATVI_START_FAR);
   atvi_infer_starts_free(s);
   plain_frame(t);
   return ATVI_OK;
@@ -294,7 +292,7 @@ static bool several_modes(const atvi_vi *v) {
   double best = -HUGE_VAL;
   int n = 0;
   for (atvi_idx k = 0; k < v->modes.n; k++) best = fmax(best, v->modes.mode[k].log_evidence);
-  for (atvi_idx k = 0; k < v->modes.n; k++) n += v->modes.mode[k].log_evidence > best - MODE_MATTERS;
+  for (atvi_idx k = 0; k < v->modes.n; k++) n += v->modes.mode[k].log_evidence > best - ATVI_NEGLIGIBLE;
   return n > 1;
 }
 

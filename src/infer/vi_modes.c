@@ -17,7 +17,6 @@
 #define THIN 1e-4 /* of the variance of a coordinate given those before it, which a factor may lose */
 enum { PROBES = ATVI_VI_PROBES };
 enum { BRANCH_STARTS = 4 }; /* climbs of each alternative in the text of the density */
-#define LOG_2PI 1.8378770664093453
 
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
                             double *out) {
@@ -36,7 +35,7 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
   c.cap = c.n = n;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
   for (atvi_idx j = 0; j < n; j++) {
-    log_normal[j] = -0.5 * (double)d * LOG_2PI;
+    log_normal[j] = -0.5 * (double)d * ATVI_LOG_2PI;
     for (atvi_idx i = 0; i < d; i++) {
       double sum = p->x[i];
       for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * d + k] * z[k * n + j];

@@ -107,6 +107,11 @@ enum {
 #define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 
+/* ---- of several methods ---- */
+#define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
+#define ATVI_START_FAR                                                                                       \
+  8.0 /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
+
 /* ---- maxima (modes.c, modes_climb.c) ---- */
 #define ATVI_PEAK_LOW 20.0        /* nats below the best maximum: not worth a Hessian */
 #define ATVI_PEAK_BARRIER 0.1     /* nats that log pi may dip between two ends of one mode */

@@ -32,7 +32,6 @@ enum { BLOCKS = ATVI_VI_BLOCKS };
 #define ABOVE                                                                                                \
   3.0 /* nats by which a maximum is above all draws, beyond what is due to the dimension: none is near it */
 #define IMAGES_LOST 0.003  /* of the posterior in outer images, by which the draws may be off by chance */
-#define IMAGE_NATS 7.0     /* below the other, an image does not matter: a thousandth */
 enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
 #define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
 #define SD_BY_ONE 0.02 /* of a variance due to one draw: the tails of a parameter are to blame, not weights */
@@ -298,7 +297,7 @@ static int imaged(const atvi_vi *v, const atvi_cloud *c, atvi_idx j, atvi_idx n,
                   atvi_idx *at) {
   int m = 0;
   for (atvi_idx k = 0; k < n && m < IMAGE_COORDS; k++)
-    if (fabs(log_mirrored(&v->space->map[folded[k]], c->x[folded[k] * c->cap + j])) < IMAGE_NATS)
+    if (fabs(log_mirrored(&v->space->map[folded[k]], c->x[folded[k] * c->cap + j])) < ATVI_NEGLIGIBLE)
       at[m++] = folded[k];
   return m;
 }

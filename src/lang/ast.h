@@ -191,8 +191,8 @@ typedef struct ast_stmt {
   int n_dim;
   ast_dim dim[AST_MAX_DIM];
   ast_expr *value; /* right-hand side; list of a table or pulse: see times */
-  ast_expr *
-      times; /* TABLE: list of times, NULL for monthly; PULSE: list, NULL for every `step` from `lower` to `upper` */
+  /* TABLE: list of times, NULL for monthly; PULSE: list, NULL for every `step` from `lower` to `upper` */
+  ast_expr *times;
   /* param, observe */
   ast_word *dist;
   atvi_place dist_at;

@@ -208,8 +208,8 @@ static bool knots(elab *e, elab_symbol *walk) {
 }
 
 bool atvi_lang_walks(elab *e) {
-  double first,
-      last; /* files are read before their statements are copied into blocks: a pipe can be read once */
+  /* files are read before their statements are copied into blocks: a pipe can be read once */
+  double first, last;
   if (!e->each && atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_WALK) &&
       !atvi_lang_data_range(e, &first, &last))
     return false;

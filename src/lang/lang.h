@@ -134,8 +134,8 @@ typedef struct {
   const atvi_csv *csv; /* NULL where the file is missing and that was allowed */
   atvi_idx n_row;
   const char *time_name; /* the time column's name as the model file has it; NULL if the data have no time */
-  const double *
-      time; /* [n_row] ascending, in model time; NULL if the data have no time (where the start is steady: the start) */
+  /* [n_row] ascending, in model time; NULL if the data have no time (where the start is steady: the start) */
+  const double *time;
   atvi_idx n_col;      /* columns as inputs of kind ATVI_IN_DATA */
   const double *value; /* [n_row][n_col] numbers; NaN where missing */
   /* Which statement it is of: units of a block have parts of the same file. */
@@ -191,10 +191,10 @@ typedef struct {
   const char *name;
   const char *file;   /* in the run's folder; NULL: standard output */
   const char *format; /* "csv", "json", "columns" */
-  const char *
-      column; /* name or position (as text) of the value column, or key of a JSON object; NULL: output's name */
-  const char *
-      time; /* the same of the time column; NULL: a scalar, or 1, 2, ...; of a worker: "time", if its answer has that */
+  /* name or position (as text) of the value column, or key of a JSON object; NULL: output's name */
+  const char *column;
+  /* the same of the time column; NULL: a scalar, or 1, 2, ...; of a worker: "time", if its answer has that */
+  const char *time;
   atvi_place place;
 } atvi_lang_output;
 
@@ -217,8 +217,8 @@ typedef struct {
   double limit_s; /* time limit of a run; inf: none */
   int jobs;       /* at once; 0: one per core */
   int retries;    /* after a failure */
-  atvi_idx
-      n_input; /* parameters that reach it: `inputs`, or those named in command and templates, or all that no term has */
+  /* parameters that reach it: `inputs`, or those named in command and templates, or all that no term has */
+  atvi_idx n_input;
   const atvi_idx *input;
   atvi_place place;
 } atvi_lang_simulator;
@@ -230,8 +230,8 @@ typedef struct {
   atvi_dist dist;
   int n_arg;
   atvi_node arg[ATVI_DIST_ARGS];
-  double limit_lower,
-      limit_upper; /* detection limits: values <= lower or >= upper are censored; infinite: none */
+  /* detection limits: values <= lower or >= upper are censored; infinite: none */
+  double limit_lower, limit_upper;
   atvi_idx n_missing, n_censored;
   atvi_idx n_term; /* > 0: a sum of processes; dist is normal, n_arg 0, no limits, none censored */
   const atvi_lang_term *term;

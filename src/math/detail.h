@@ -4,11 +4,10 @@
 #define ATVI_MATH_DETAIL_H
 
 #include "core/core.h"
+#include "math/special.h"
 
 #define ATVI_PI 3.14159265358979323846
-#define ATVI_LN_SQRT_2PI 0.91893853320467274178 /* log sqrt(2 pi) */
 #define ATVI_SQRT_2PI 2.50662827463100050242
-#define ATVI_SQRT_HALF 0.70710678118654752440
 
 /* log(1 + u) - u without cancellation, u > -1. */
 double atvi_math_log1pmx(double u);

@@ -7,6 +7,10 @@
 
 #include "core/core.h"
 
+#define ATVI_LOG_2PI 1.8378770664093454836
+#define ATVI_LN_SQRT_2PI 0.91893853320467274178 /* log sqrt(2 pi) */
+#define ATVI_SQRT_HALF 0.70710678118654752440
+
 double atvi_math_lgamma(double x);   /* log Gamma(x), x > 0; NaN for x < 0, inf at 0 */
 double atvi_math_digamma(double x);  /* d lgamma, x > 0; absolute near its root 1.4616 */
 double atvi_math_trigamma(double x); /* d^2 lgamma, x > 0 */

@@ -110,23 +110,4 @@ ATVI_CHECKED atvi_status atvi_model_emulated_moves(atvi_pool *pool, const atvi_m
                                                    atvi_idx B, const double *theta, const double *weight,
                                                    atvi_emulated_moves *out);
 
-/* ---- reports; for one part of a group that was begun with all ---- */
-
-/* Conditional means of process k given its used values, by place: of the emulator's output (with its mean) and of the rest: [n][L] each. */
-void atvi_model_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                               const double *arg, const double **emulator, const double **rest);
-/* Log density of each value given all others, by place: [n][L], NaN where missing. */
-const double *atvi_model_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k,
-                                            int part, const double *arg);
-/* Each value drawn given all others, by place: [n][L]. Lane b is draw number draw + b. */
-const double *atvi_model_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                         const double *arg, uint64_t seed, atvi_idx draw);
-/* Simulated values, by place: [n][L]; given the data or not. Lane b is draw number draw + b. */
-const double *atvi_model_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                       const double *arg, bool given, uint64_t seed, atvi_idx draw);
-/* The parts of a draw given the data, as atvi_model_emulated_means has those of the means. */
-void atvi_model_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                               const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
-                               const double **rest);
-
 #endif

@@ -5,12 +5,12 @@
  *
  * and back. A point is one of a group of G for the emulators and one of a part of L for the processes. */
 #include "math/rng.h"
+#include "math/special.h"
 #include "model/emulated.h"
 #include "model/model.h"
 #include <math.h>
 
 enum { L = ATVI_LANES, G = ATVI_EM_GROUP };
-#define LOG_2PI 1.8378770664093454836
 
 typedef struct {
   atvi_em_work *fit, *all; /* outputs of the used places, and of all */
@@ -218,8 +218,9 @@ static void split(const atvi_process *p, const seat *s, int part, const double *
   *rest = s->two;
 }
 
-void atvi_model_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                               const double *arg, const double **emulator, const double **rest) {
+/* Conditional means of process k given its used values, by place: of the emulator's output (with its mean) and of the rest: [n][L] each. */
+static void means_of(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part, const double *arg,
+                     const double **emulator, const double **rest) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
   prepare(p, s, part, arg);
@@ -227,21 +228,24 @@ void atvi_model_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, at
   split(p, s, part, s->term, emulator, rest);
 }
 
-const double *atvi_model_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k,
-                                            int part, const double *arg) {
+/* Log density of each value given all others, by place: [n][L], NaN where missing. */
+static const double *pointwise_of(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                  const double *arg) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
   prepare(p, s, part, arg);
   atvi_gp_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
   for (atvi_idx i = 0; i < p->n * L; i++) {
-    double z = s->resid[i] - s->one[i], log_density = -0.5 * (LOG_2PI + log(s->two[i]) + z * z / s->two[i]);
+    double z = s->resid[i] - s->one[i],
+           log_density = -0.5 * (ATVI_LOG_2PI + log(s->two[i]) + z * z / s->two[i]);
     s->one[i] = isnan(p->value[i / L]) ? NAN : isnan(log_density) ? -HUGE_VAL : log_density;
   }
   return s->one;
 }
 
-const double *atvi_model_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                         const double *arg, uint64_t seed, atvi_idx draw) {
+/* Each value drawn given all others, by place: [n][L]. Lane b is draw number draw + b. */
+static const double *drawn_given_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                        const double *arg, uint64_t seed, atvi_idx draw) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
   atvi_rng own = atvi_math_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1), 1);
@@ -257,8 +261,9 @@ const double *atvi_model_emulated_others(const atvi_emulated *e, atvi_emulated_w
   return s->one;
 }
 
-const double *atvi_model_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                       const double *arg, bool given, uint64_t seed, atvi_idx draw) {
+/* Simulated values, by place: [n][L]; given the data or not. Lane b is draw number draw + b. */
+static const double *draw_of(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                             const double *arg, bool given, uint64_t seed, atvi_idx draw) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
   atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1),
@@ -271,10 +276,11 @@ const double *atvi_model_emulated_draw(const atvi_emulated *e, atvi_emulated_wor
   return s->one;
 }
 
-void atvi_model_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                               const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
-                               const double **rest) {
-  atvi_model_emulated_draw(e, w, k, part, arg, true, seed, draw);
+/* The parts of a draw given the data, as means_of has those of the means. */
+static void drawn_parts(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                        const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
+                        const double **rest) {
+  draw_of(e, w, k, part, arg, true, seed, draw);
   split(&e->process[k], &w->seat[k], part, atvi_gp_markov_drawn(w->seat[k].markov), emulator, rest);
 }
 
@@ -310,14 +316,13 @@ static void put_parts(const reporting *r, const atvi_process *p, const double *o
 
 static void report_means(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
   const double *own, *rest;
-  atvi_model_emulated_means(r->m->emulated, r->w->emulated, k, part, r->w->arg, &own, &rest);
+  means_of(r->m->emulated, r->w->emulated, k, part, r->w->arg, &own, &rest);
   put_parts(r, &r->m->emulated->process[k], own, rest, first, real);
 }
 
 static void report_drawn(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
   const double *own, *rest;
-  atvi_model_emulated_drawn(r->m->emulated, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first,
-                            &own, &rest);
+  drawn_parts(r->m->emulated, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first, &own, &rest);
   put_parts(r, &r->m->emulated->process[k], own, rest, first, real);
 }
 
@@ -336,12 +341,12 @@ static void report_part(const reporting *r, int part, atvi_idx first, int real) 
       continue;
     }
     if (r->kind == ATVI_REPORT_POINTWISE)
-      x = atvi_model_emulated_pointwise(e, r->w->emulated, k, part, r->w->arg);
+      x = pointwise_of(e, r->w->emulated, k, part, r->w->arg);
     else if (r->kind == ATVI_REPORT_LEAVE_ONE_OUT)
-      x = atvi_model_emulated_others(e, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first);
+      x = drawn_given_others(e, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first);
     else
-      x = atvi_model_emulated_draw(e, r->w->emulated, k, part, r->w->arg, r->kind == ATVI_REPORT_PREDICTIVE,
-                                   r->seed, r->draw + first);
+      x = draw_of(e, r->w->emulated, k, part, r->w->arg, r->kind == ATVI_REPORT_PREDICTIVE, r->seed,
+                  r->draw + first);
     spread(r, p, x, r->m->obs_at[p->observe], first, real);
   }
 }

@@ -169,7 +169,8 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
                               out);
 }
 
-void atvi_model_release(atvi_model *m) {
+/* Frees what does not lie in pools. */
+static void release(atvi_model *m) {
   atvi_graph_module_free(m->hot);
   atvi_graph_module_free(m->jacobian);
   atvi_graph_module_free(m->rest_jacobian);
@@ -180,8 +181,8 @@ void atvi_model_release(atvi_model *m) {
 void atvi_model_free(atvi_model *m) {
   if (!m) return;
   for (atvi_idx i = 0; i < m->n_part; i++)
-    if (m->part[i].m && m->part[i].m->base == m->part[i].m) atvi_model_release(m->part[i].m);
-  atvi_model_release(m);
+    if (m->part[i].m && m->part[i].m->base == m->part[i].m) release(m->part[i].m);
+  release(m);
   atvi_lang_free(m->lang);
   atvi_pool_free(m->pool);
 }

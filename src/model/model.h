@@ -106,9 +106,9 @@ typedef struct {
   atvi_idx n_row, n_el, n_known;
   double *known; /* [n_row][n_known] */
   double *mask;  /* [n_row][n_el] 1 where the element counts in this row, else 0 */
-  atvi_idx *out,
-      *prev;         /* [n_row] index of the output with the row's and the previous row's state; -1: none */
-  atvi_idx *observe; /* [n_el] which lang->observe; -1: none */
+  /* [n_row] index of the output with the row's and the previous row's state; -1: none */
+  atvi_idx *out, *prev;
+  atvi_idx *observe;       /* [n_el] which lang->observe; -1: none */
   atvi_element_kind *kind; /* [n_el]; NULL for counts of sizes */
   atvi_node size;          /* of counts of sizes: which */
   atvi_idx *unit;          /* [n_row][n_el] the unit it is of, if arrays make units (arrays.c); else NULL */
@@ -248,9 +248,9 @@ struct atvi_model {
   bool **covariates;     /* [n_observe][n_row]: the data columns that the distribution needs are there */
   atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
   atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
-  atvi_idx
-      *n_given;    /* [n_data] rows that the data have, where times were added after them; NULL: none were */
-  double **filled; /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
+  /* [n_data] rows that the data have, where times were added after them; NULL: none were */
+  atvi_idx *n_given;
+  double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
   double *output_tab;     /* [n_output][2 n_table] table coefficients at output times */
   atvi_idx n_series_time; /* tracked and state series: times */
   double *series_time;
@@ -261,8 +261,6 @@ struct atvi_model {
 ATVI_CHECKED atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts);
 /* The same for a model with blocks `each`. */
 ATVI_CHECKED atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts);
-/* Frees what does not lie in pools. */
-void atvi_model_release(atvi_model *m);
 /* build steps, in calling order */
 ATVI_CHECKED atvi_status atvi_model_jumps(atvi_model *m);    /* comparisons with the time */
 ATVI_CHECKED atvi_status atvi_model_branches(atvi_model *m); /* alternatives of log_extra */
@@ -303,7 +301,6 @@ atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t);
 atvi_idx atvi_model_tab(const atvi_lang *lang);
 /* Where those of a pulse begin. */
 atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse);
-void atvi_model_tables_at(const atvi_model *m, double t, double *tab); /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),
                        void *user);

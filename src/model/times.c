@@ -51,7 +51,7 @@ static int by_time(const void *a, const void *b) {
   return (x->row > y->row) - (x->row < y->row);
 }
 
-void atvi_model_tables_at(const atvi_model *m, double t, double *tab) {
+static void tables_at(const atvi_model *m, double t, double *tab) {
   double next;
   for (atvi_idx k = 0; k < m->lang->n_table; k++)
     atvi_lang_table_at(m->lang, &m->lang->table[k], t, &tab[2 * k], &tab[2 * k + 1], &next);
@@ -333,7 +333,7 @@ static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item
     stop->pulse = combine(m->base, n_item, item);
     if (stop->pulse < 0) return false;
   }
-  atvi_model_tables_at(m, stop->t + eps, tab);
+  tables_at(m, stop->t + eps, tab);
   return true;
 }
 
@@ -529,7 +529,7 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   m->output_tab = atvi_pool_take(m->pool, (size_t)(m->n_output * 2 * m->lang->n_table + 1), sizeof(double));
   if (!m->output_tab) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < m->n_output; i++)
-    atvi_model_tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
+    tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
   m->has_ode = m->n_state > 0;
   if (!m->has_ode) return ATVI_OK;
   m->adds_echoes = true;

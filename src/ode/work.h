@@ -69,8 +69,8 @@ struct atvi_ode_work {
   double one[ATVI_LANES], ts[ATVI_LANES], start[ATVI_LANES];
   int32_t seg[ATVI_LANES];
   const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
-  double accepted[ATVI_LANES],
-      rejected[ATVI_LANES]; /* counts of steps; as reals, they are counted with the rest */
+  /* counts of steps; as reals, they are counted with the rest */
+  double accepted[ATVI_LANES], rejected[ATVI_LANES];
   atvi_ode_effort effort;
   uint32_t passed[ATVI_LANES]; /* as in the records */
   int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */

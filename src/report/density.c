@@ -126,11 +126,20 @@ static void write_mean(char *out, size_t n, const atvi_summary_column *c) {
   snprintf(out, n, "%s \xc2\xb1 %s", mean, sd);
 }
 
+/* The posterior's top, or the prior's where that is a little higher: a prior far above it would flatten the posterior, and is cut. */
+static double tallest(const atvi_marginal *m) {
+  static const double ROOM = 1.5;
+  double prior = 0;
+  for (int k = 0; m->has_prior && k < ATVI_MARGINAL; k++)
+    if (m->x[k] >= m->shown[0] && m->x[k] <= m->shown[1]) prior = fmax(prior, m->prior[k]);
+  return fmax(m->top, fmin(prior, ROOM * m->top));
+}
+
 atvi_frame atvi_report_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m) {
   char note[3 * ATVI_TICK_LABEL];
   atvi_frame f = {.x = box.x + 10, .y = box.y + 28, .width = box.width - 20, .height = box.height - 50};
   f.across = atvi_report_scale_of(m->shown[0], m->shown[1], 0.03);
-  f.up = (atvi_scale){.low = 0, .high = m->top > 0 ? 1.06 * m->top : 1};
+  f.up = (atvi_scale){.low = 0, .high = m->top > 0 ? 1.06 * tallest(m) : 1};
   write_mean(note, sizeof note, m->of);
   atvi_report_frame_draw(
       c, &f,

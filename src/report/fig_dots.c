@@ -82,7 +82,7 @@ atvi_canvas *atvi_report_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {
 /* Shared by panels. */
 
 static const double TOP = 30, BOTTOM = 22, BOTTOM_NAMED = 38, RIGHT = 12, /* margins, for title and ticks */
-    LEFT_LEAST = 24, WIDER = 1.1; /* width of other fonts of a page, relative to Helvetica */
+    LEFT_LEAST = 24, LABEL_GAP = 6, WIDER = 1.1; /* width of other fonts of a page, relative to Helvetica */
 
 atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks) {
   double left = fmax(LEFT_LEAST, atvi_report_frame_left(&up, ticks)), bottom = named ? BOTTOM_NAMED : BOTTOM;
@@ -92,6 +92,20 @@ atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale u
                       .height = box.height - TOP - bottom,
                       .across = across,
                       .up = up};
+}
+
+void atvi_report_frame_names(atvi_canvas *c, const atvi_frame *f, double first, atvi_idx n,
+                             const char *const *name) {
+  double end = -HUGE_VAL;
+  for (atvi_idx i = 0; i < n; i++) {
+    double x = atvi_report_frame_x(f, first + (double)i),
+           half = atvi_report_text_width(name[i], ATVI_FONT_SIZE - 1, false) / 2;
+    if (x - half < end + LABEL_GAP) continue;
+    end = x + half;
+    atvi_report_draw_text(c, x, f->y + f->height + 15,
+                          (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
+                          name[i]);
+  }
 }
 
 atvi_ink atvi_report_ink_of(atvi_idx k) { return (atvi_ink)(ATVI_INK_CHAIN + k % ATVI_INK_CHAINS); }
@@ -119,7 +133,7 @@ size_t atvi_report_array_name(const char *name) {
 
 /* An array of parameters as one figure. */
 
-static const double NARROW_BAR = 1.4, WIDE_BAR = 4, LABEL_GAP = 6;
+static const double NARROW_BAR = 1.4, WIDE_BAR = 4;
 
 static atvi_scale scale_of(atvi_idx n, const atvi_summary_column *col) {
   double low = NAN, high = NAN;
@@ -130,21 +144,14 @@ static atvi_scale scale_of(atvi_idx n, const atvi_summary_column *col) {
   return atvi_report_scale_of(low, high, 0.06);
 }
 
-/* The names of the elements under the axis, as many as fit. */
+/* Elements are named by what follows the name of their array. */
 static void label(atvi_canvas *c, const atvi_frame *f, const char *name, atvi_idx n,
                   const atvi_summary_column *col) {
   size_t skip = strlen(name) + 1;
-  double end = -HUGE_VAL;
-  for (atvi_idx i = 0; i < n; i++) {
-    const char *text = strlen(col[i].name) > skip ? col[i].name + skip : col[i].name;
-    double x = atvi_report_frame_x(f, (double)i),
-           half = atvi_report_text_width(text, ATVI_FONT_SIZE - 1, false) / 2;
-    if (x - half < end + LABEL_GAP) continue;
-    end = x + half;
-    atvi_report_draw_text(c, x, f->y + f->height + 15,
-                          (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
-                          text);
-  }
+  const char **text = c ? atvi_pool_take(c->pool, (size_t)n + 1, sizeof *text) : NULL;
+  for (atvi_idx i = 0; text && i < n; i++)
+    text[i] = strlen(col[i].name) > skip ? col[i].name + skip : col[i].name;
+  if (text) atvi_report_frame_names(c, f, 0, n, text);
 }
 
 static void draw_bar(atvi_canvas *c, const atvi_frame *f, double x, double low, double high, double width) {

@@ -305,14 +305,17 @@ static const atvi_style OUTER = {.fill = ATVI_INK_MAIN, .opacity = 0.18},
                         INNER = {.fill = ATVI_INK_MAIN, .opacity = 0.35},
                         ALONE = {.fill = ATVI_INK_ALONE, .opacity = 0.25};
 
-static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, bool middle) {
-  const shown of = shown_of(s, middle);
+static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s,
+                       const atvi_series_view *v) {
+  const shown of = shown_of(s, v->middle);
   if (!c) return;
-  if (s->n == 1) {
-    const atvi_point *p = s->point;
-    plot_bar(c, f, p->time, 56, &p->of_draw, NAN, OUTER);
-    plot_bar(c, f, p->time, 40, &p->of_mean, p->of_mean.mean, INNER);
-    plot_bar(c, f, p->time, 20, &p->of_alone, p->of_alone.mean, ALONE);
+  if (s->n == 1 || v->label) {
+    double width = fmin(56, 0.7 * f->width / (double)s->n);
+    for (const atvi_point *p = s->point; p < s->point + s->n; p++) {
+      plot_bar(c, f, p->time, width, &p->of_draw, NAN, OUTER);
+      plot_bar(c, f, p->time, width * 5 / 7, &p->of_mean, p->of_mean.mean, INNER);
+      plot_bar(c, f, p->time, width * 5 / 14, &p->of_alone, p->of_alone.mean, ALONE);
+    }
     return;
   }
   plot_band(c, f, s, of.band[0], OUTER);
@@ -327,18 +330,20 @@ static const atvi_style END_OF_DATA = {.stroke = ATVI_INK_MUTED, .dash = true};
 static bool has_no_axis(const atvi_predicted *s) { return s->rows && s->n == 1; }
 
 /* What is written under the axis. */
-static const char *under(const atvi_predicted *s, const char *time_name) {
-  return has_no_axis(s) ? NULL : s->rows ? "row" : time_name;
+static const char *under(const atvi_predicted *s, const atvi_series_view *v) {
+  return has_no_axis(s) || v->label ? NULL : s->rows ? "row" : v->time_name;
 }
 
 atvi_frame atvi_report_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
                                     const atvi_series_view *v, bool log) {
-  const char *x = under(s, v->time_name);
+  const char *x = under(s, v);
   atvi_frame f = atvi_report_panel_frame(box, v->across, log ? v->log_up : v->up, x != NULL, 0);
-  atvi_report_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s)});
+  atvi_report_frame_draw(c, &f,
+                         &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s) || v->label});
+  if (v->label) atvi_report_frame_names(c, &f, s->point[0].time, s->n, v->label);
   atvi_report_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are not cut */
   atvi_report_draw_group(c, "zoom");
-  plot_bands(c, &f, s, v->middle);
+  plot_bands(c, &f, s, v);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, true, ATVI_INK_DATA);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, false, ATVI_INK_DATA);
   plot_some(c, &f, s, offsetof(atvi_point, value), true, false, ATVI_INK_HELD);
@@ -387,13 +392,14 @@ double atvi_report_series_legend(atvi_canvas *c, double width, bool held) {
 atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
                                        const atvi_series_view *v) {
   double most = 3;
-  const char *x = under(s, v->time_name);
+  const char *x = under(s, v);
   for (atvi_idx i = 0; i < s->n; i++)
     if (isfinite(s->point[i].residual)) most = fmax(most, fabs(s->point[i].residual));
   atvi_frame f = atvi_report_panel_frame(box, v->across, atvi_report_scale_of(-1.05 * most, 1.05 * most, 0),
                                          x != NULL, 0);
-  atvi_report_frame_draw(c, &f,
-                         &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_y = 5});
+  atvi_report_frame_draw(
+      c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s) || v->label, .ticks_y = 5});
+  if (v->label) atvi_report_frame_names(c, &f, s->point[0].time, s->n, v->label);
   for (int k = -2; k <= 2; k += 2) {
     double y = atvi_report_frame_y(&f, k);
     atvi_report_draw_line(c, f.x, y, f.x + f.width, y,

@@ -19,6 +19,9 @@ typedef struct {
 /* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: on the other axis,
  * as for atvi_report_frame_left. */
 atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
+/* name[n] under the horizontal axis, of places at first, first + 1, ...: as many as fit. */
+void atvi_report_frame_names(atvi_canvas *c, const atvi_frame *f, double first, atvi_idx n,
+                             const char *const *name);
 /* Length of the name of the array that a quantity is an element of, 3 for "mu.2"; 0: it is not an element. */
 size_t atvi_report_array_name(const char *name);
 /* Colour of the k-th of several things. */
@@ -56,6 +59,8 @@ typedef struct {
   const char *time_name;
   /* a dashed line at this time; NaN: none */
   double end;
+  /* names of the points, which are then separate and 1 apart; NULL: points follow each other */
+  const char *const *label;
 } atvi_series_view;
 
 /* Length of a series' name without the label of its unit, 4 for "conc.s01"; 0: it has none. */

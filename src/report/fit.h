@@ -34,6 +34,10 @@ typedef struct {
   bool worst;
   /* the values of all units, in the order of time */
   atvi_predicted all;
+  /* every unit has one value and no time: all are shown as one figure, in the order of the data */
+  bool single;
+  /* of that figure */
+  atvi_series_view view;
 } atvi_report_units;
 
 /* Shared by figures and pages, computed once. */

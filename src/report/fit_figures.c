@@ -185,6 +185,11 @@ static atvi_idx panels(const atvi_fit_parts *x, bool residuals, const atvi_predi
   }
   for (atvi_idx u = 0; u < x->n_units; u++) {
     const atvi_report_units *of = &x->units[u];
+    if (of->single && of->kind == ATVI_SERIES_OBSERVED) {
+      if (s) s[n] = &of->all, v[n] = &of->view;
+      n++;
+      continue;
+    }
     for (atvi_idx k = 0; of->kind == ATVI_SERIES_OBSERVED && k < (residuals ? 1 : of->n_shown); k++) {
       if (s) s[n] = residuals ? &of->all : x->series[of->series[k]], v[n] = &x->view[of->series[k]];
       n++;

@@ -213,17 +213,40 @@ static void order(const atvi_report_fit *r, atvi_report_units *u) {
   }
 }
 
+/* The units side by side, by their labels. */
+static bool view_single(atvi_fit_parts *x, atvi_report_units *u) {
+  const char **label = atvi_pool_take(x->pool, (size_t)u->n + 1, sizeof *label);
+  const atvi_predicted *all = &u->all;
+  if (!label) return false;
+  for (atvi_idx k = 0; k < u->n; k++) {
+    const atvi_predicted *of = &x->r->series[u->series[k]];
+    label[k] = of->name + atvi_report_unit_name(of) + 1;
+    u->all.point[k].time = (double)(k + 1);
+  }
+  u->n_shown = u->n;
+  u->all.name = u->name;
+  atvi_series_view *v = make_views(x, 1, &all, false);
+  if (!v) return false;
+  u->view = *v;
+  u->view.label = label;
+  u->view.across = (atvi_scale){.low = 0.5, .high = (double)u->n + 0.5};
+  u->view.has_log = false;
+  return true;
+}
+
 static bool gather_units(atvi_fit_parts *x, atvi_idx first, atvi_report_units *u) {
   const atvi_report_fit *r = x->r;
   const atvi_predicted *like = &r->series[first];
   atvi_idx points = 0;
   *u = (atvi_report_units){.name = atvi_pool_strndup(x->pool, like->name, atvi_report_unit_name(like)),
-                           .kind = like->kind};
+                           .kind = like->kind,
+                           .single = like->rows};
   u->series = atvi_pool_take(x->pool, (size_t)r->n_series, sizeof *u->series);
   if (!u->name || !u->series) return false;
   for (atvi_idx s = first; s < r->n_series; s++)
     if (s == first || atvi_report_same_kind(like, &r->series[s])) {
       u->series[u->n++] = s;
+      u->single = u->single && r->series[s].n == 1;
       points += r->series[s].n;
       x->of_unit[s] = true;
     }
@@ -235,6 +258,7 @@ static bool gather_units(atvi_fit_parts *x, atvi_idx first, atvi_report_units *u
   for (atvi_idx k = 0; k < u->n; k++)
     for (atvi_idx i = 0; i < r->series[u->series[k]].n; i++)
       if (!r->series[u->series[k]].point[i].grid) u->all.point[u->all.n++] = r->series[u->series[k]].point[i];
+  if (u->single) return view_single(x, u);
   qsort(u->all.point, (size_t)u->all.n, sizeof *u->all.point, by_time);
   order(r, u);
   return true;

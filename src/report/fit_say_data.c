@@ -260,7 +260,8 @@ static void hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, 
 typedef void hover_of(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s);
 
 #define PART(band, part) (offsetof(atvi_point, band) + offsetof(atvi_band, part))
-static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s) {
+static void hover_bands(atvi_page *p, const char *id, const atvi_frame *f, bool zoom,
+                        const atvi_predicted *s) {
   static const char *const name[] = {"observed",
                                      "mean",
                                      "band of the mean from",
@@ -279,7 +280,15 @@ static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, cons
                                   PART(of_alone, mean),
                                   PART(of_alone, hpd95),
                                   PART(of_alone, hpd95) + sizeof(double)};
-  hover(p, id, f, true, s, 9, name, offset);
+  hover(p, id, f, zoom, s, 9, name, offset);
+}
+
+static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s) {
+  hover_bands(p, id, f, true, s);
+}
+
+static void hover_single(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s) {
+  hover_bands(p, id, f, false, s);
 }
 
 /* ids from atvi_report_page_drawing_id; a figure of ATVI_REPORT_WIDE has another one for narrow screens. */
@@ -323,10 +332,12 @@ static void put_scales(atvi_page *p, atvi_idx n, const atvi_predicted *const *s,
   atvi_io_text_add(&p->body, "</div>\n");
 }
 
-static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predicted *all) {
+/* label: names of the rows; NULL: their times. */
+static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predicted *all,
+                       const char *const *label) {
   const atvi_predicted some = at_data(p->pool, all), *s = &some;
-  const char *const column[] = {s->rows ? "row" : "time", "observed", "mean", "95 % from", "to",
-                                "simulator alone"};
+  const char *const column[] = {
+      label ? "unit" : s->rows ? "row" : "time", "observed", "mean", "95 % from", "to", "simulator alone"};
   const char *caption =
       atvi_pool_printf(p->pool, s->n > TABLE_ROWS ? "%s, %d of %td rows" : "%s", s->name, TABLE_ROWS, s->n);
   atvi_idx n = s->n < TABLE_ROWS ? s->n : TABLE_ROWS;
@@ -337,7 +348,7 @@ static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predict
     const atvi_band *band = s->kind == ATVI_SERIES_OBSERVED ? &at->of_draw : &at->of_mean;
     char time[ATVI_TICK_LABEL];
     atvi_report_write_time(time, at->time, s->rows ? (atvi_calendar){0} : atvi_report_calendar(x->r->plain));
-    atvi_report_page_row(p, time);
+    atvi_report_page_row(p, label ? label[k * s->n / n] : time);
     atvi_report_page_number(p, at->value, 4);
     atvi_report_page_number(p, at->of_mean.mean, 4);
     atvi_report_page_number(p, band->hpd95[0], 4);
@@ -357,8 +368,21 @@ static void put_one(atvi_page *p, const atvi_fit_parts *x, atvi_idx s, double wi
   put_series(p, id, x->series[s], &x->view[s], width, describe(p->pool, &x->r->series[s]), hover_series);
 }
 
+/* Units with one value each, as one figure. */
+static void put_single(atvi_page *p, const atvi_report_units *u) {
+  char id[24];
+  snprintf(id, sizeof id, "s%td", u->series[0]);
+  atvi_report_page_grid(p, "wide");
+  put_series(p, id, &u->all, &u->view, ATVI_REPORT_WIDE, describe(p->pool, &u->all), hover_single);
+  atvi_report_page_grid_end(p);
+}
+
 /* A panel for each unit, all with the same scales. */
 static void put_units(atvi_page *p, const atvi_fit_parts *x, const atvi_report_units *u) {
+  if (u->single) {
+    put_single(p, u);
+    return;
+  }
   atvi_report_page_heading(p, u->name);
   if (u->n_shown < u->n && u->worst)
     atvi_report_page_say(
@@ -385,13 +409,14 @@ static void put_units(atvi_page *p, const atvi_fit_parts *x, const atvi_report_u
 
 static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
   bool wide = false;
-  atvi_idx n = 0;
+  atvi_idx n = 0, last = from;
   for (atvi_idx s = from; s < to; s++)
-    if (!x->of_unit[s]) wide = wide || atvi_report_long(&x->r->series[s]), n++;
+    if (!x->of_unit[s]) wide = wide || atvi_report_long(&x->r->series[s]), n++, last = s;
+  wide = wide || (n == 1 && x->r->series[last].n > 1); /* alone, it has the whole width */
   if (n > 0 || x->n_units == 0) {
     atvi_report_page_grid(p, wide || n == 0 ? "wide" : "half");
     for (atvi_idx s = from; s < to; s++)
-      if (!x->of_unit[s]) put_one(p, x, s, width_of(&x->r->series[s]));
+      if (!x->of_unit[s]) put_one(p, x, s, n == 1 && wide ? ATVI_REPORT_WIDE : width_of(&x->r->series[s]));
     atvi_report_page_grid_end(p);
   }
   for (atvi_idx u = 0; u < x->n_units; u++)
@@ -423,6 +448,14 @@ static void say_units(atvi_page *p, const atvi_fit_parts *x) {
                          sum.elpd, sum.se, loo[sum.worst].khat);
 }
 
+/* Is the series one of units that are shown together? */
+static bool of_single(const atvi_fit_parts *x, atvi_idx s) {
+  for (atvi_idx u = 0; u < x->n_units; u++)
+    for (atvi_idx k = 0; x->units[u].single && k < x->units[u].n; k++)
+      if (x->units[u].series[k] == s) return true;
+  return false;
+}
+
 void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   const char *why = r->plain->about->no_groups;
@@ -445,7 +478,10 @@ void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
     put_range(p, x, x->n_observed, r->n_series);
   }
   atvi_io_text_add(&p->body, "<details><summary>The numbers as tables</summary>\n");
-  for (atvi_idx s = 0; s < r->n_series; s++) put_values(p, x, &r->series[s]);
+  for (atvi_idx s = 0; s < r->n_series; s++)
+    if (!of_single(x, s)) put_values(p, x, &r->series[s], NULL);
+  for (atvi_idx u = 0; u < x->n_units; u++)
+    if (x->units[u].single) put_values(p, x, &x->units[u].all, x->units[u].view.label);
   atvi_io_text_add(&p->body, "</details>\n");
 }
 
@@ -484,7 +520,7 @@ static void put_forecast_values(atvi_page *p, const atvi_fit_parts *x, const atv
 }
 
 void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
-  bool wide = false, tracked = false, many = x->n_units > 0;
+  bool wide = x->n_forecast == 1, tracked = false, many = x->n_units > 0;
   if (x->n_forecast == 0) return;
   atvi_idx first = many && x->n_forecast > ATVI_REPORT_UNITS ? ATVI_REPORT_UNITS_FIRST : x->n_forecast;
   atvi_report_page_section(p, "forecast", "Forecast");
@@ -516,8 +552,8 @@ void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
     const char *alt = atvi_pool_printf(
         p->pool, "%s over time: the data and, after them, the median with bands of 50 %% and 95 %%.",
         s->name);
-    put_series(p, id, s, &x->forecast_view[k], many ? ATVI_REPORT_SMALL : width_of(s), alt ? alt : "",
-               hover_forecast);
+    double width = many ? ATVI_REPORT_SMALL : x->n_forecast == 1 ? ATVI_REPORT_WIDE : width_of(s);
+    put_series(p, id, s, &x->forecast_view[k], width, alt ? alt : "", hover_forecast);
   }
   atvi_report_page_grid_end(p);
   if (first < x->n_forecast) atvi_report_page_fold_end(p);
@@ -565,6 +601,10 @@ static void put_pit(atvi_page *p, const atvi_fit_parts *x) {
                           "predictions are neither too wide nor too narrow.");
 }
 
+static const atvi_series_view *view_of_all(const atvi_fit_parts *x, const atvi_report_units *u) {
+  return u->single ? &u->view : &x->view[u->series[0]];
+}
+
 void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   static const char *const column[] = {"probability of a smaller value", "observations", "expected from",
                                        "to"};
@@ -597,7 +637,7 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
     if (!x->of_unit[s]) put_residuals(p, &r->series[s], &x->view[s], s);
   for (atvi_idx u = 0; u < x->n_units; u++)
     if (x->units[u].kind == ATVI_SERIES_OBSERVED)
-      put_residuals(p, &x->units[u].all, &x->view[x->units[u].series[0]], x->units[u].series[0]);
+      put_residuals(p, &x->units[u].all, view_of_all(x, &x->units[u]), x->units[u].series[0]);
   if (wide) {
     atvi_report_page_grid_end(p);
     atvi_report_page_grid(p, "half");

@@ -251,7 +251,7 @@ static void end_row(atvi_page *p) {
   p->in_row = false;
 }
 
-void atvi_report_page_row_to(atvi_page *p, const char *name, const char *link) {
+static void row_to(atvi_page *p, const char *name, const char *link) {
   end_row(p);
   p->in_row = true;
   atvi_io_text_add(&p->body, "<tr><th scope=\"row\">");
@@ -264,7 +264,7 @@ void atvi_report_page_row_to(atvi_page *p, const char *name, const char *link) {
   atvi_io_text_add(&p->body, link ? "</a></th>" : "</th>");
 }
 
-void atvi_report_page_row(atvi_page *p, const char *name) { atvi_report_page_row_to(p, name, NULL); }
+void atvi_report_page_row(atvi_page *p, const char *name) { row_to(p, name, NULL); }
 
 void atvi_report_page_row_part(atvi_page *p, const char *name, int n) {
   end_row(p);
@@ -274,7 +274,7 @@ void atvi_report_page_row_part(atvi_page *p, const char *name, int n) {
 
 static void cell(atvi_page *p, const char *kind, const char *text) {
   atvi_io_text_add(&p->body, "<td%s>", kind);
-  if (text) atvi_report_text_escape(&p->body, text);
+  if (text) atvi_report_page_prose(p, text);
   atvi_io_text_add(&p->body, "</td>");
 }
 
@@ -419,7 +419,7 @@ static void put_table(atvi_page *p, const atvi_report_table *t) {
   atvi_report_page_table(p, t->caption, t->n_column, t->column, false);
   for (atvi_idx i = 0; i < t->n_row; i++) {
     const char *const *row = t->cell + i * t->n_column;
-    atvi_report_page_row_to(p, row[0], t->link ? t->link[i] : NULL);
+    row_to(p, row[0], t->link ? t->link[i] : NULL);
     for (int k = 1; k < t->n_column; k++) atvi_report_page_cell(p, row[k]);
   }
   atvi_report_page_table_end(p, false);

@@ -87,7 +87,6 @@ void atvi_report_page_fold_end(atvi_page *p);
 /* A table: begin, then for each row begin and its cells, and end. Numbers are right-aligned. */
 void atvi_report_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded);
 void atvi_report_page_row(atvi_page *p, const char *name);
-void atvi_report_page_row_to(atvi_page *p, const char *name, const char *link); /* NULL: none */
 void atvi_report_page_row_part(atvi_page *p, const char *name, int n); /* a heading over all n columns */
 void atvi_report_page_cell(atvi_page *p, const char *text);            /* NULL: empty */
 void atvi_report_page_words(atvi_page *p,

@@ -121,6 +121,8 @@ const char *const atvi_report_page_style[] = {
     "@media (max-width:640px){.on-wide{display:none}.on-narrow{display:block}main,footer{padding:0 14px}nav{",
     "padding:9px 14px}h1{font-size:23px}h2{font-size:19px}figure.square,figure.table{overflow-x:auto}",
     "figure.square svg{min-width:600px}figure.table svg{min-width:480px}th,td{padding:4px 7px}",
+    "figure.square::before{content:\"scrolls sideways\";display:block;position:sticky;left:0;width:max-content;",
+    "font-size:14px;color:var(--muted)}",
     "figure.table .on-narrow svg{min-width:0}caption{max-width:calc(100vw - 28px)}}",
     "@media print{:root{--paper:#fff;--card:#fff;--line:#ccc;--text:#000;--muted:#444;--grid:#ddd;--main:#1f5fa8;",
     "--data:#000;--prior:#777;--held:#c2500c;--warn:#b42318;--ok:#0b7a5c;--c1:#1f5fa8;--c2:#c2500c;--c3:#0b7a5c;",

@@ -37,8 +37,8 @@ typedef struct {
   double lower, upper; /* infinite where open; kinds check what they need */
   double loc, scale;   /* scale > 0; SURJECTION with two ends: 0 and (upper - lower) / 4, not to be changed */
   double slope;        /* SURJECTION: B in (0, 1e6] */
-  double
-      power; /* LOGIT: 1; above 1 it is the more like a logarithm of the distance from the lower end, below -1 from the upper end */
+  /* LOGIT: 1; above 1 it is the more like a logarithm of the distance from the lower end, below -1 from the upper end */
+  double power;
 } atvi_map;
 
 /* The map of that kind for these bounds with loc 0, scale 1 (surjection with two ends: (upper - lower) / 4), slope 20, power 1.

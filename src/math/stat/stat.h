@@ -137,8 +137,8 @@ typedef struct {
 
 typedef struct {
   double log_evidence; /* log of the integral of pi; NaN where it cannot be had */
-  double
-      se; /* standard error of it: from the relative mean squared error, with the autocorrelation of the chains */
+  /* standard error of it: from the relative mean squared error, with the autocorrelation of the chains */
+  double se;
   int iterations;
 } atvi_bridge_info;
 

@@ -188,5 +188,35 @@ static void the_grid_shows_jumps_and_pulses(void) {
   world_close(&w);
 }
 
-TESTS({"once", the_model_is_run_once}, {"series", series_have_bands_residuals_and_pits},
-      {"held", held_out_values_are_marked}, {"grid", the_grid_shows_jumps_and_pulses})
+/* A start just before the data is shown, with what happens there; one long before them is not. */
+static void the_grid_shows_the_start(void) {
+#define DECAY                                                                                                \
+  "param beta ~ uniform(0, 3)\nparam gamma ~ uniform(0, 3)\nparam S0 ~ uniform(37, 100)\nstate I = 1\n"      \
+  "dI/dt = (beta - gamma - 0.7)*I\npulse I += S0 at -0.75\ndata \"cold.csv\" time day\n"                     \
+  "observe infected ~ poisson(I)\n"
+  static const char *const text[2] = {DECAY "start -1.5\n", DECAY "start -15\n"};
+  for (int k = 0; k < 2; k++) {
+    world w;
+    atvi_predicted *s;
+    atvi_idx n, early = 0;
+    world_open(&w, text[k]);
+    CHECK_OK(of_fit(&w, text[k], NULL));
+    CHECK_MSG(!w.d->about->no_groups, "%s", w.d->about->no_groups);
+    CHECK_OK(atvi_diag_predicted_read(w.pool, w.d, ATVI_PREDICTED_GRID, &n, &s));
+    CHECK_OK(atvi_diag_predicted_judge(w.ctx, DRAWS, n, s));
+    while (early < s->n && s->point[early].time < 0) CHECK(s->point[early++].grid);
+    if (k == 0) {
+      CHECK_MSG(early > 10 && early < 30, "%td times before the data", early);
+      CHECK_ABS(s->point[0].time, -1.5, 1e-3);
+      CHECK_REL(s->point[0].of_mean.mean, 1, 1e-3);
+      CHECK(s->point[early - 1].of_mean.mean > 30); /* after the pulse */
+    } else {
+      CHECK_INT(early, 0);
+    }
+    world_close(&w);
+  }
+}
+
+TESTS({"start", the_grid_shows_the_start}, {"once", the_model_is_run_once},
+      {"series", series_have_bands_residuals_and_pits}, {"held", held_out_values_are_marked},
+      {"grid", the_grid_shows_jumps_and_pulses})

@@ -201,8 +201,9 @@ static void necks_are_entered(void) {
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     o.exact = ATVI_EXACT_ON;
+    o.exact_iter = 6000;
     fitted f = fit_on(&t, &o, 2);
-    /* whether 20 000 iterations are enough is up to q, and told; the answer is right in either case */
+    /* whether these iterations are enough is up to q, and reported; the answer is right in either case */
     CHECK(f.d->made->end == ATVI_END_DONE || f.d->made->end == ATVI_END_LIMIT);
     CHECK_MSG(judge(f.d, 1).rhat < 1.02, "seed %d: R-hat of tau %.4f", (int)seed, judge(f.d, 1).rhat);
     check_mean(f.d, 0, a.mu);

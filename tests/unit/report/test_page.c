@@ -294,8 +294,9 @@ static void both_scales(void) {
   w.r.series = s, w.r.n_series = 3;
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_t *data = check_page(html), *figs = json_object_get(data, "figs");
-  CHECK(strstr(html, "<figure><div class=\"lin\"><svg id=\"s0\"") &&
-        strstr(html, "<div class=\"log\"><svg id=\"s0l\"") && strstr(html, "<svg id=\"s1l\""));
+  CHECK(strstr(html, "<figure><div class=\"lin\"><div class=\"on-wide\"><svg id=\"s0\"") &&
+        strstr(html, "<div class=\"log\"><div class=\"on-wide\"><svg id=\"s0l\"") &&
+        strstr(html, "<svg id=\"s1l\""));
   CHECK(strstr(html, "<figure><svg id=\"s2\"") && !strstr(html, "s2l"));
   CHECK(strstr(html, "1 observed value at or below zero is not shown."));
   CHECK(strstr(html, "1 of 3 figures stay linear"));
@@ -310,6 +311,46 @@ static void both_scales(void) {
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
   CHECK(!strstr(html, " data-scales=\""));
+  world_close(&w);
+}
+
+/* A single series has the whole width; units with one value each share a figure, its residuals and a table. */
+static void units_with_one_value(void) {
+  static const double row[1] = {1}, value[3] = {4.5, -2.25, 8.125}, mean[3] = {3, 1, 6}, low[3] = {-4, -6, 2},
+                      high[3] = {9, 7, 11}, residual[3] = {0.7, -1.9, 0.4}, pit[3] = {0.7, 0.1, 0.6};
+  static const char *const name[3] = {"y.north", "y.south", "y.west"}, *const unit[3] = {"region north",
+                                                                                         "region south",
+                                                                                         "region west"};
+  world w;
+  const char *html;
+  atvi_predicted s[3];
+  world_open(&w);
+  CHECK_OK(world_new(&w, 500, 1, 3, true));
+  for (int k = 0; k < 3; k++) {
+    s[k] = points((columns){.name = name[k],
+                            .rows = true,
+                            .n = 1,
+                            .time = row,
+                            .value = value + k,
+                            .mean = mean + k,
+                            .low = low + k,
+                            .high = high + k,
+                            .residual = residual + k,
+                            .pit = pit + k});
+    s[k].unit = unit[k];
+  }
+  w.r.series = s, w.r.n_series = 3;
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  json_decref(check_page(html));
+  CHECK(strstr(html, "<svg id=\"s0\"") && strstr(html, "<svg id=\"s0n\""));
+  CHECK(!strstr(html, "<svg id=\"s1\"") && !strstr(html, "<svg id=\"s2\""));
+  CHECK(strstr(html, "<th scope=\"row\">south</th><td>\xe2\x88\x92"
+                     "2.250</td>"));
+  const char *residuals = strstr(html, "<svg id=\"r0\"");
+  CHECK(residuals && strstr(residuals, ">north</text>") && strstr(residuals, ">west</text>"));
+  w.r.series = SERIES, w.r.n_series = 1;
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  CHECK(strstr(html, "<div class=\"on-wide\"><svg id=\"s0\""));
   world_close(&w);
 }
 
@@ -592,7 +633,7 @@ static void missing_memory_is_told(void) {
 TESTS({"arrays", arrays_are_one_figure}, {"traces", traces_that_need_no_look_are_folded},
       {"failed", failed_points_are_described}, {"weighted", weighted_fit}, {"words", words_about_weights},
       {"chains", chains}, {"known", data_that_are_known}, {"scales", both_scales},
-      {"forecast", forecast_on_the_page}, {"running", a_fit_that_runs}, {"large", large_fits_stay_small},
-      {"poor", poor_fits_have_a_page}, {"files", files_are_written}, {"failures", failures_say_why},
-      {"short", short_reports}, {"forecast_alone", forecast_alone},
+      {"one_value", units_with_one_value}, {"forecast", forecast_on_the_page}, {"running", a_fit_that_runs},
+      {"large", large_fits_stay_small}, {"poor", poor_fits_have_a_page}, {"files", files_are_written},
+      {"failures", failures_say_why}, {"short", short_reports}, {"forecast_alone", forecast_alone},
       {"forecast_alone_without_memory", forecast_alone_without_memory}, {"memory", missing_memory_is_told})
