@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A first q without training: the normal approximation at the best maximum, which then follows its own weighted draws.
  *
- * Many posteriors are so nearly normal, in these coordinates, that its draws cost less than training would. So climbs come first, which the search for other modes needs
- * anyway. A round takes draws that say what they are worth, and gives q their weighted mean and covariance; rounds go on while one is expected to save more than it
- * costs, and q stays if training would not pay, by the rule that ends training (vi_budget.c). Otherwise the ladder begins at the prior as if nothing had been:
- * it sees several modes while they are still connected, and training from a normal q that is not good enough ended with more components than training from the
- * ladder did (up to seven times the runs). */
+ * Many posteriors are so nearly normal, in these coordinates, that its draws cost less than training would. So a few climbs come first. A round takes draws that say
+ * what they are worth, and gives q their weighted mean and covariance; rounds go on while one is expected to save more than it costs, and q stays if training would
+ * not pay, by the rule that ends training (vi_budget.c). Otherwise the ladder begins at the prior as if nothing had been: it sees several modes while they are still
+ * connected, and training from a normal q that is not good enough ended with more components than training from the ladder did (up to seven times the runs). */
 #include "infer/vi_state.h"
 #include <math.h>
 #include <string.h>
@@ -60,14 +59,14 @@ atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough) {
   atvi_member at, best;
   atvi_vi_worth worth = {0};
   bool found;
-  *enough = false;
-  ATVI_TRY(atvi_infer_vi_summit(v, &at, &found));
-  if (!found || has_rivals(v)) return ATVI_OK;
   double *log_w = atvi_pool_take(v->pool, ATVI_VI_LOOK, sizeof *log_w);
+  *enough = false;
   if (!log_w || !atvi_infer_vi_member_new(v, NULL, NULL, &best)) return ATVI_ENOMEM;
-  polish(v, &at, &best, &worth, log_w);
+  ATVI_TRY(atvi_infer_vi_summit(v, &at, &found));
+  if (found && !has_rivals(v)) polish(v, &at, &best, &worth, log_w);
   *enough =
       worth.share > 0 && atvi_infer_vi_is_enough(v, 1, NULL, &worth) && !atvi_infer_vi_log_loses(v, &best);
   if (*enough) keep(v, &best, m);
+  v->modes.n = 0; /* the search for modes begins anew, in the coordinates that are chosen */
   return ATVI_OK;
 }

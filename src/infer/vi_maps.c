@@ -304,25 +304,6 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   return t;
 }
 
-/* Peaks found so far as theta[d][modes.n]; and back, in the coordinates of the maps as they are now. */
-static double *peaks_out(atvi_vi *v) {
-  atvi_idx n = v->modes.n;
-  double *theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *theta);
-  if (n == 0 || !theta) return NULL;
-  for (atvi_idx i = 0; i < v->d; i++)
-    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = v->modes.mode[k].x[i];
-  atvi_infer_space_fwd(v->space, n, theta, theta);
-  return theta;
-}
-
-static void peaks_back(atvi_vi *v, double *theta) {
-  atvi_idx n = v->modes.n;
-  if (!theta) return;
-  atvi_infer_space_inv(v->space, n, theta, theta);
-  for (atvi_idx i = 0; i < v->d; i++)
-    for (atvi_idx k = 0; k < n; k++) v->modes.mode[k].x[i] = theta[i * n + k];
-}
-
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   bool any = false, one_sided = false, able = true;
@@ -332,7 +313,6 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
   if (!old || !atvi_infer_vi_member_new(v, NULL, NULL, &folded)) return ladder;
   memcpy(old, v->space->map, bytes);
-  double *peaks = peaks_out(v);
   atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
   any = false;
   for (atvi_idx i = 0; i < v->d && able; i++) {
@@ -353,7 +333,6 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   }
   atvi_infer_vi_slopes(v, &draws);
   atvi_vi_trained t = compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
-  peaks_back(v, peaks);
   t.step /= ATVI_VI_AGAIN; /* it was found by rounds, and can be believed */
   return t;
 }

@@ -225,6 +225,8 @@ atvi_status atvi_infer_vi_cover(atvi_vi *v) {
   return v->missing.n > 0 && v->log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
 }
 
+enum { DRAFT_STARTS = 4 }; /* climbs to the maximum of a draft: the search for other modes has more */
+
 static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
 
 /* Longer climbs than those that look for other modes: many coordinates are ill-conditioned together. */
@@ -272,7 +274,7 @@ static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
 }
 
 atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
-  atvi_idx n = (atvi_idx)v->tuning.starts / (v->wide ? 1 : 2);
+  atvi_idx n = v->wide ? (atvi_idx)v->tuning.starts : DRAFT_STARTS;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
   *found = false;
   if (!start) return ATVI_ENOMEM;
@@ -316,7 +318,6 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
 /* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
-  bool first_look = v->looked == 0;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
   v->looked = v->n_part;
   v->log_missing = v->log_absent = -HUGE_VAL;
@@ -326,7 +327,7 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   }
   atvi_idx n_top = 0;
   double *top = NULL;
-  if (first_look) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
+  if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
   atvi_idx n_known = known + n_top, n = n_known + (v->missing.n > 0 ? half : 0);
   double *start = atvi_pool_take(v->pool, (size_t)(d * (n + known)), sizeof *start), *first = start + d * n;
   if (!start) return ATVI_ENOMEM;
