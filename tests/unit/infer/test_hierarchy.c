@@ -309,8 +309,7 @@ static void standard_parameters_are_counted(void) {
       "param s ~ halfnormal(1)\nparam z[1..5] ~ normal(0, 1)\nlet a = s*z[1]\nlet b = a + s*z[2]\nlet c = b "
       "+ s*z[3]\n"
       "let d = c + s*z[4]\nlet e = d + s*z[5]\nlogp -(a - 1)^2 - b^2 - (c + 1)^2 - d^2 - e^2\n",
-      "param s ~ halfnormal(1)\nparam r ~ halfnormal(1)\nparam x ~ normal(0, 1)\nparam y ~ normal(0, 1)\n"
-      "logp -(s*x - 1)^2 - (exp(-r)*x + s*y)^2\n"};
+      "param s ~ halfnormal(1)\nparam x[1..2] ~ normal(0, 1)\nlogp -(s*x[1])^2 - (exp(s)*x[1] + s*x[2])^2\n"};
   static const int want[] = {2, 0, 0, 0, 5, 1};
   for (int k = 0; k < 6; k++) {
     int n = 0;
