@@ -9,8 +9,9 @@ kb() { echo $(($(stat -c %s "$1") / 1024)); }
 @test "fit --force: a fit that was cut off while it wrote is not taken for one" {
   "$ATVI" fit cold.atvi --out run --quiet
   cp -r run before
+  "$ATVI" fit cold.atvi --seed 2 --out same --quiet
   # draws.csv may be written, weighted.csv may not
-  run -1 bash -c "ulimit -f $((($(kb run/draws.csv) + $(kb run/weighted.csv)) / 2)); '$ATVI' fit cold.atvi --seed 2 --out run --force --quiet"
+  run -1 bash -c "ulimit -f $((($(kb same/draws.csv) + $(kb same/weighted.csv)) / 2)); '$ATVI' fit cold.atvi --seed 2 --out run --force --quiet"
   says "cannot write run/weighted.csv: File too large"
   not cmp -s run/draws.csv before/draws.csv
   [ ! -e run/fit.json ]

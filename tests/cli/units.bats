@@ -83,7 +83,10 @@ ALL=(--set lCL=1 --set lV=3 --set wCL=0.2 --set sigma=0.1 --set CL=2.7)
   json a/fit.json '.data == ["conc.csv"]'
   diff <(grep -v '^#' a/draws.csv) <(grep -v '^#' b/draws.csv)
   # every unit has times between those of its own data
-  json a/groups/groups.json '[.series[] | (.grid | length) > 100 and .grid[0] > .time[0] and .grid[-1] < .time[-1]] | all'
+  json a/groups/groups.json '[.series[] | . as $s | [.grid[] | select(. > $s.time[0] and . < $s.time[-1])] | length > 100] | all'
+  # and from the first dose on, where that is near them
+  json a/groups/groups.json '[.series[] | .grid[-1] < .time[-1]] | all'
+  json a/groups/groups.json '[.series[] | .grid[0] < .time[0]] | any'
   json a/groups/groups.json '[.series[] | select(.name == "conc.s01") | .grid[] | select(. >= 12 and . < 12.01)] | length == 2'
 }
 
