@@ -156,12 +156,14 @@ static int evidence_decimals(double se) {
   return n < 2 ? 2 : n > 5 ? 5 : n;
 }
 
+#define FAR_BELOW 100.0 /* nats */
+
 static void put_evidence(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* If the weights cannot be trusted, neither can their mean; the bound still holds. */
   bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_diag_made_variational(m));
-  /* A bound with a dozen digits says no more than that the approximation is nowhere near. */
-  bool elbo = fabs(m->elbo) < 1e9 && (evidence || !(m->exact > 0));
+  /* A bound with a dozen digits says no more than that the approximation is nowhere near; one far below an evidence that is known, that a few draws are. */
+  bool elbo = evidence ? m->log_evidence - m->elbo < FAR_BELOW : fabs(m->elbo) < 1e9 && !(m->exact > 0);
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
   if (evidence) atvi_io_text_add(b, "log evidence  %.*f", n, m->log_evidence);
   if (evidence && isfinite(m->log_evidence_se)) atvi_io_text_add(b, " +- %.2g", m->log_evidence_se);
