@@ -33,6 +33,8 @@ enum {
 #define BETTER 1.1    /* times the effective size: what a round is worth */
 #define PLAIN 0.1     /* S of blocks that are as good as normal: one pair serves */
 #define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
+#define STRETCHED 0.2 /* of the draws of what is common are wider in one coordinate */
+#define STRETCH 3.0   /* times as wide: the log of a scale that may be 0 has an exponential tail */
 #define VAGUE 4.0     /* variance of log w from the blocks with which a draw knows too little of them */
 #define LACKING 0.005 /* share of the posterior that such draws may lack */
 #define DF                                                                                                   \
@@ -77,16 +79,20 @@ static bool make(blocks *s) {
 
 /* ---- draws ---- */
 
-/* log q_0 of column j of y0[common][n]. */
+/* log q_0 of column j of y0[common][n]: the mixture of Student's t distribution and of those that are wider in one coordinate. */
 static double log_common(const blocks *s, atvi_idx n, atvi_idx j) {
   const atvi_vi_piece *p = &s->a.piece[0];
-  double d = (double)p->n, df = DF, half = 0.5 * (df + d), r2 = 0;
+  double d = (double)p->n, df = DF, half = 0.5 * (df + d), r2 = 0, wide = 0;
   for (atvi_idx i = 0; i < p->n; i++) r2 += s->y0[i * n + j] * s->y0[i * n + j];
+  for (atvi_idx i = 0; i < p->n; i++) {
+    double y = s->y0[i * n + j], r2_wide = fmax(0, r2 - y * y * (1 - 1 / (STRETCH * STRETCH)));
+    wide += exp(half * (log1p(r2 / df) - log1p(r2_wide / df))) / (STRETCH * d);
+  }
   return lgamma(half) - lgamma(0.5 * df) - 0.5 * d * log(df * acos(-1.0)) - p->log_det -
-         half * log1p(r2 / df);
+         half * log1p(r2 / df) + log(1 - STRETCHED + STRETCHED * wide);
 }
 
-/* Base points of what is common, from Student's t distribution. */
+/* Base points of what is common, from that. */
 static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   const atvi_vi_piece *p = &s->a.piece[0];
   const double df = DF;
@@ -96,6 +102,8 @@ static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n
         atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, scramble, UINT32_MAX - (uint32_t)(first + j));
     double by = sqrt(0.5 * df / atvi_math_rng_gamma(&rng, 0.5 * df));
     for (atvi_idx i = 0; i < p->n; i++) s->y0[i * n + j] *= by;
+    double u = atvi_math_rng_uniform(&rng) / STRETCHED;
+    if (u < 1) s->y0[(atvi_idx)(u * (double)p->n) * n + j] *= STRETCH;
   }
 }
 

@@ -220,8 +220,7 @@ static void neck(void) {
   double tau_sd = sqrt(sum[3] - sum[2] * sum[2]);
   CHECK(sum[4] > 0.02); /* there is a neck */
   const char *path = test_file("lines.atvi", LINES);
-  int by_units = 0, seeds = test_seeds(1, 6);
-  for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 6); seed++) {
     atvi_ctx *ctx = test_ctx();
     atvi_draws *d = fit(ctx, path, seed, 2);
     double below = 0, all = 0;
@@ -230,18 +229,17 @@ static void neck(void) {
       all += w;
       below += d->x[d->n + j] < 0.03 ? w : 0;
     }
-    /* No training, and units that climb: without that k-hat is 0.55 to 0.8. */
-    by_units += d->made->steps == 0 && d->made->khat < 0.5;
+    /* No training: units climb, and draws of tau reach the neck. Without either k-hat is above 0.55 with some of the seeds. */
+    CHECK(d->made->steps == 0 && d->made->khat < 0.5);
     CHECK_ABS(d->made->log_evidence, log_z, 4 * d->made->log_evidence_se + 1e-3);
     CHECK_ABS(mean(d, 0), sum[0], 0.08 * m_sd);
     CHECK_ABS(mean(d, 1), sum[2], 0.08 * tau_sd);
     CHECK_REL(sd(d, 1), tau_sd, 0.06);
-    CHECK_REL(below / all, sum[4], 0.3);
+    CHECK_REL(below / all, sum[4], 0.15);
     atvi_draws_free(d);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
   }
-  CHECK(2 * by_units >= seeds); /* the others are left to training and chains */
 }
 
 static void threads(void) {
