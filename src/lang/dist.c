@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of distributions, and their distribution functions as numbers. */
+/* The table of distributions; their distribution functions as numbers; their log densities as graphs. */
 #include "lang/dist.h"
+#include "lang/lang.h"
 #include "math/special.h"
 #include <math.h>
 #include <string.h>
@@ -212,4 +213,295 @@ double atvi_lang_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, doubl
     if (x > lower && x < upper) return x;
   }
   return info->count ? NAN : invert(dist, arg, lower, upper, atvi_math_rng_uniform(r));
+}
+
+/* Log densities as graphs, all constants kept. */
+
+static const double LOG_2PI = 1.83787706640934548356, LOG_PI = 1.14472988584940017414,
+                    LOG_2 = 0.69314718055994530942;
+
+typedef atvi_graph graph;
+typedef atvi_node node;
+
+static node num(graph *g, double x) { return atvi_graph_const(g, x); }
+static node add(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_ADD, a, b); }
+static node sub(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_SUB, a, b); }
+static node mul(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_MUL, a, b); }
+static node divide(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_DIV, a, b); }
+static node neg(graph *g, node a) { return atvi_graph_op1(g, ATVI_OP_NEG, a); }
+static node ln(graph *g, node a) { return atvi_graph_op1(g, ATVI_OP_LOG, a); }
+static node ln1p(graph *g, node a) { return atvi_graph_op1(g, ATVI_OP_LOG1P, a); }
+static node lgam(graph *g, node a) { return atvi_graph_op1(g, ATVI_OP_LGAMMA, a); }
+static node less(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_LT, a, b); }
+static node at_most(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_LE, a, b); }
+static node where(graph *g, node cond, node x) { return atvi_graph_select(g, cond, x, num(g, -HUGE_VAL)); }
+static node either(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_OR, a, b); }
+static node scaled(graph *g, node y, node location, node scale) {
+  return divide(g, sub(g, y, location), scale);
+}
+
+/* Whether an argument is out of its range. NaN is not: it spoils the value, as it should, so that a run that failed
+ * is told from one that contradicts the data. */
+static node bad_args(graph *g, atvi_dist dist, const node *a) {
+  const atvi_dist_info *info = atvi_lang_dist_get(dist);
+  node zero = num(g, 0), bad = dist == ATVI_DIST_UNIFORM ? at_most(g, a[1], a[0]) : zero;
+  for (int k = 0; k < info->n_arg; k++) switch (info->range[k]) {
+    case ATVI_ARG_POSITIVE: bad = either(g, bad, at_most(g, a[k], zero)); break;
+    case ATVI_ARG_NONNEGATIVE:
+    case ATVI_ARG_WHOLE: bad = either(g, bad, less(g, a[k], zero)); break;
+    case ATVI_ARG_PROBABILITY:
+      bad = either(g, bad, either(g, less(g, a[k], zero), less(g, num(g, 1), a[k])));
+      break;
+    default: break;
+    }
+  return bad;
+}
+
+static node unless(graph *g, node bad, double instead, node x) {
+  return atvi_graph_select(g, bad, num(g, instead), x);
+}
+
+/* -z^2/2 - log scale - constant */
+static node bell(graph *g, node z, node scale, double constant) {
+  node square = mul(g, num(g, -0.5), mul(g, z, z));
+  return sub(g, sub(g, square, ln(g, scale)), num(g, constant));
+}
+
+static node gamma_like(graph *g, node y, const node *a, bool inverse) {
+  node norm = sub(g, mul(g, a[0], ln(g, a[1])), lgam(g, a[0]));
+  node one = num(g, 1), body;
+  if (inverse)
+    body = add(g, mul(g, add(g, a[0], one), ln(g, y)), divide(g, a[1], y));
+  else
+    body = sub(g, mul(g, a[1], y), mul(g, sub(g, a[0], one), ln(g, y)));
+  return where(g, less(g, num(g, 0), y), sub(g, norm, body));
+}
+
+static node beta_density(graph *g, node y, const node *a) {
+  node one = num(g, 1), zero = num(g, 0);
+  node norm = sub(g, lgam(g, add(g, a[0], a[1])), add(g, lgam(g, a[0]), lgam(g, a[1])));
+  node body = add(g, mul(g, sub(g, a[0], one), ln(g, y)), mul(g, sub(g, a[1], one), ln1p(g, neg(g, y))));
+  return where(g, atvi_graph_op2(g, ATVI_OP_AND, less(g, zero, y), less(g, y, one)), add(g, norm, body));
+}
+
+static node student_density(graph *g, node y, const node *a) {
+  node z = scaled(g, y, a[1], a[2]), half = num(g, 0.5);
+  node norm = sub(g, atvi_graph_op2(g, ATVI_OP_LRISE, mul(g, half, a[0]), half),
+                  add(g, mul(g, half, add(g, ln(g, a[0]), num(g, LOG_PI))), ln(g, a[2])));
+  node power = mul(g, half, add(g, a[0], num(g, 1)));
+  return sub(g, norm, mul(g, power, ln1p(g, divide(g, mul(g, z, z), a[0]))));
+}
+
+static node uniform_density(graph *g, node y, const node *a) {
+  node value = neg(g, ln(g, sub(g, a[1], a[0])));
+  if (atvi_graph_is_const(g, value, NULL)) return value;
+  node inside = atvi_graph_op2(g, ATVI_OP_AND, at_most(g, a[0], y), at_most(g, y, a[1]));
+  return where(g, inside, value);
+}
+
+/* XLOGY makes count 0 right at mean 0, and its derivative too. */
+static node poisson_density(graph *g, node y, const node *a) {
+  node log_fact = lgam(g, add(g, y, num(g, 1)));
+  return sub(g, sub(g, atvi_graph_op2(g, ATVI_OP_XLOGY, y, a[0]), a[0]), log_fact);
+}
+
+/* y log(m/(m+k)) - k log(1 + m/k): nothing cancels when the size k is large. */
+static node negbin_density(graph *g, node y, const node *a, node *lrise) {
+  node m = a[0], k = a[1];
+  node rise = atvi_graph_op2(g, ATVI_OP_LRISE, k, y);
+  node rest = sub(g, atvi_graph_op2(g, ATVI_OP_XLOGY, y, divide(g, m, add(g, m, k))),
+                  mul(g, k, ln1p(g, divide(g, m, k))));
+  rest = sub(g, rest, lgam(g, add(g, y, num(g, 1))));
+  if (!lrise) return add(g, rest, rise);
+  *lrise = rise;
+  return rest;
+}
+
+static node binomial_density(graph *g, node y, const node *a) {
+  node one = num(g, 1), left = sub(g, a[0], y);
+  node choose =
+      sub(g, lgam(g, add(g, a[0], one)), add(g, lgam(g, add(g, y, one)), lgam(g, add(g, left, one))));
+  node hit = atvi_graph_op2(g, ATVI_OP_XLOGY, y, a[1]);
+  node miss = atvi_graph_op2(g, ATVI_OP_XLOGY, left, sub(g, one, a[1]));
+  return where(g, at_most(g, y, a[0]), add(g, choose, add(g, hit, miss)));
+}
+
+/* For arguments in their ranges. */
+static node density(graph *g, atvi_dist dist, node y, const node *a, node *lrise) {
+  node zero = num(g, 0), z;
+  switch (dist) {
+  case ATVI_DIST_UNIFORM: return uniform_density(g, y, a);
+  case ATVI_DIST_NORMAL: return bell(g, scaled(g, y, a[0], a[1]), a[1], 0.5 * LOG_2PI);
+  case ATVI_DIST_LOGNORMAL:
+    z = scaled(g, ln(g, y), a[0], a[1]);
+    return where(g, less(g, zero, y), sub(g, bell(g, z, a[1], 0.5 * LOG_2PI), ln(g, y)));
+  case ATVI_DIST_GAMMA: return gamma_like(g, y, a, false);
+  case ATVI_DIST_INVGAMMA: return gamma_like(g, y, a, true);
+  case ATVI_DIST_BETA: return beta_density(g, y, a);
+  case ATVI_DIST_EXPONENTIAL: return where(g, at_most(g, zero, y), sub(g, ln(g, a[0]), mul(g, a[0], y)));
+  case ATVI_DIST_HALFNORMAL:
+    return where(g, at_most(g, zero, y), bell(g, divide(g, y, a[0]), a[0], 0.5 * LOG_2PI - LOG_2));
+  case ATVI_DIST_HALFCAUCHY:
+  case ATVI_DIST_CAUCHY: {
+    bool half = dist == ATVI_DIST_HALFCAUCHY;
+    node scale = half ? a[0] : a[1];
+    z = half ? divide(g, y, scale) : scaled(g, y, a[0], scale);
+    node x = sub(g, num(g, (half ? LOG_2 : 0) - LOG_PI), add(g, ln(g, scale), ln1p(g, mul(g, z, z))));
+    return half ? where(g, at_most(g, zero, y), x) : x;
+  }
+  case ATVI_DIST_STUDENT: return student_density(g, y, a);
+  case ATVI_DIST_POISSON: return poisson_density(g, y, a);
+  case ATVI_DIST_NEGBIN: return negbin_density(g, y, a, lrise);
+  case ATVI_DIST_BINOMIAL: return binomial_density(g, y, a);
+  default: return ATVI_NODE_NONE;
+  }
+}
+
+atvi_node atvi_lang_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *a,
+                              atvi_node *lrise) {
+  node rise = ATVI_NODE_NONE;
+  if (lrise) *lrise = ATVI_NODE_NONE;
+  if (y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
+    if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  node bad = bad_args(g, dist, a), x = density(g, dist, y, a, lrise ? &rise : NULL);
+  if (rise != ATVI_NODE_NONE) *lrise = unless(g, bad, 0, rise);
+  return unless(g, bad, -HUGE_VAL, x);
+}
+
+/* The logarithm of a mean that is an exponential times something known: a number or an offset from the data. */
+static bool log_mean(graph *g, node mean, node *log_of) {
+  node coef, expo;
+  const uint32_t known = 1u << ATVI_IN_DATA | 1u << ATVI_IN_TIME | 1u << ATVI_IN_TABLE;
+  if (!atvi_graph_split(g, mean, &coef, &expo) || (atvi_graph_kinds(g, coef) & ~known)) return false;
+  *log_of = add(g, expo, ln(g, coef));
+  return true;
+}
+
+static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
+  static const atvi_fn FN[ATVI_DIST_COUNT] = {
+      [ATVI_DIST_NORMAL] = ATVI_FN_NORMAL_LCDF,   [ATVI_DIST_LOGNORMAL] = ATVI_FN_NORMAL_LCDF,
+      [ATVI_DIST_STUDENT] = ATVI_FN_STUDENT_LCDF, [ATVI_DIST_POISSON] = ATVI_FN_POISSON_LCDF,
+      [ATVI_DIST_NEGBIN] = ATVI_FN_NEGBIN_LCDF,   [ATVI_DIST_BINOMIAL] = ATVI_FN_BINOMIAL_LCDF};
+  atvi_fn fn = FN[dist];
+  if (!atvi_lang_dist_get(dist)->observation || y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  node arg[4] = {dist == ATVI_DIST_LOGNORMAL ? ln(g, y) : y};
+  int n = atvi_lang_dist_get(dist)->n_arg;
+  for (int k = 0; k < n; k++)
+    if ((arg[k + 1] = a[k]) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  /* the upper tail's function follows the lower one's in the list */
+  if (dist == ATVI_DIST_POISSON && log_mean(g, a[0], &arg[1])) fn = ATVI_FN_POISSON_LOG_LCDF;
+  if (dist == ATVI_DIST_NEGBIN && log_mean(g, a[0], &arg[1])) fn = ATVI_FN_NEGBIN_LOG_LCDF;
+  if (dist == ATVI_DIST_BINOMIAL && atvi_graph_get(g, a[1]).op == ATVI_OP_INVLOGIT) {
+    fn = ATVI_FN_BINOMIAL_LOGIT_LCDF;
+    arg[2] = atvi_graph_get(g, a[1]).arg[0];
+  }
+  node x = atvi_graph_fn(g, (atvi_fn)(fn + (upper ? 1 : 0)), 0, n + 1, arg);
+  return unless(g, bad_args(g, dist, a), -HUGE_VAL, x);
+}
+
+atvi_node atvi_lang_dist_lcdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
+  return tail(g, dist, y, arg, false);
+}
+
+atvi_node atvi_lang_dist_lccdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
+  return tail(g, dist, y, arg, true);
+}
+
+/* log(exp(big) - exp(small)) */
+static node node_log_diff(graph *g, node big, node small) {
+  return add(g, big, ln(g, neg(g, atvi_graph_op1(g, ATVI_OP_EXPM1, sub(g, small, big)))));
+}
+
+/* log(Phi(b) - Phi(a)): from the tail in which both lie, else precision is lost. */
+static node normal_mass(graph *g, node a, node b, bool open_below, bool open_above) {
+  if (open_below && open_above) return num(g, 0);
+  if (open_below) return atvi_graph_op1(g, ATVI_OP_LOG_NDTR, b);
+  if (open_above) return atvi_graph_op1(g, ATVI_OP_LOG_NDTR, neg(g, a));
+  node right = less(g, num(g, 0), add(g, a, b));
+  node big = atvi_graph_op1(g, ATVI_OP_LOG_NDTR, atvi_graph_select(g, right, neg(g, a), b));
+  node small = atvi_graph_op1(g, ATVI_OP_LOG_NDTR, atvi_graph_select(g, right, neg(g, b), a));
+  return node_log_diff(g, big, small);
+}
+
+static node cauchy_mass(graph *g, double lower, double upper, node location, node scale, double factor) {
+  node ends[2];
+  double end[2] = {lower, upper};
+  for (int k = 0; k < 2; k++)
+    ends[k] = isinf(end[k]) ? num(g, end[k] > 0 ? exp(LOG_PI) / 2 : -exp(LOG_PI) / 2)
+                            : atvi_graph_op1(g, ATVI_OP_ATAN, scaled(g, num(g, end[k]), location, scale));
+  return add(g, ln(g, sub(g, ends[1], ends[0])), num(g, log(factor) - LOG_PI));
+}
+
+static node student_mass(graph *g, double lower, double upper, const node *a) {
+  if (isinf(lower) && isinf(upper)) return num(g, 0);
+  if (isinf(lower)) return atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a);
+  if (isinf(upper)) return atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a);
+  node right = less(g, mul(g, num(g, 2), a[1]), num(g, lower + upper));
+  node above = node_log_diff(g, atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a),
+                             atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, upper), a));
+  node below = node_log_diff(g, atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a),
+                             atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, lower), a));
+  return atvi_graph_select(g, right, above, below);
+}
+
+static node constant_mass(graph *g, atvi_dist dist, double lower, double upper, const node *a, bool *all) {
+  double arg[ATVI_DIST_ARGS];
+  *all = true;
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
+    *all = *all && a[k] != ATVI_NODE_NONE && atvi_graph_is_const(g, a[k], &arg[k]);
+  return *all ? num(g, atvi_lang_dist_log_mass(dist, lower, upper, arg)) : ATVI_NODE_NONE;
+}
+
+/* For arguments in their ranges, not all of them constant. */
+static node mass(graph *g, atvi_dist dist, double lo, double upper, const node *a) {
+  node zero = num(g, 0), nl = num(g, lo), nu = num(g, upper), x;
+  switch (dist) {
+  case ATVI_DIST_UNIFORM: {
+    node from = isinf(lo) ? a[0] : atvi_graph_op2(g, ATVI_OP_MAX, a[0], nl);
+    node to = isinf(upper) ? a[1] : atvi_graph_op2(g, ATVI_OP_MIN, a[1], nu);
+    return sub(g, ln(g, sub(g, to, from)), ln(g, sub(g, a[1], a[0])));
+  }
+  case ATVI_DIST_NORMAL:
+    return normal_mass(g, scaled(g, nl, a[0], a[1]), scaled(g, nu, a[0], a[1]), isinf(lo), isinf(upper));
+  case ATVI_DIST_LOGNORMAL:
+    return normal_mass(g, scaled(g, ln(g, nl), a[0], a[1]), scaled(g, ln(g, nu), a[0], a[1]), lo <= 0,
+                       isinf(upper));
+  case ATVI_DIST_HALFNORMAL:
+    return add(g, num(g, LOG_2),
+               normal_mass(g, divide(g, nl, a[0]), divide(g, nu, a[0]), false, isinf(upper)));
+  case ATVI_DIST_EXPONENTIAL: /* exp(-rl) (1 - exp(-r(u-l))) */
+    x = neg(g, mul(g, a[0], nl));
+    if (isinf(upper)) return x;
+    return add(g, x,
+               ln(g, neg(g, atvi_graph_op1(g, ATVI_OP_EXPM1, neg(g, mul(g, a[0], num(g, upper - lo)))))));
+  case ATVI_DIST_HALFCAUCHY: return cauchy_mass(g, lo, upper, zero, a[0], 2);
+  case ATVI_DIST_CAUCHY: return cauchy_mass(g, lo, upper, a[0], a[1], 1);
+  case ATVI_DIST_STUDENT: return student_mass(g, lo, upper, a);
+  default: return ATVI_NODE_NONE;
+  }
+}
+
+atvi_node atvi_lang_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper,
+                               const atvi_node *a) {
+  bool all;
+  node x = constant_mass(g, dist, lower, upper, a, &all);
+  if (all) return x;
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
+    if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  x = mass(g, dist, fmax(lower, atvi_lang_dist_get(dist)->lower), upper, a);
+  return x == ATVI_NODE_NONE ? x : unless(g, bad_args(g, dist, a), 0, x);
+}
+
+atvi_node atvi_lang_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *a) {
+  switch (dist) {
+  case ATVI_DIST_POISSON:
+  case ATVI_DIST_NEGBIN:
+  case ATVI_DIST_NORMAL: return a[0];
+  case ATVI_DIST_STUDENT: return a[1];
+  case ATVI_DIST_BINOMIAL: return mul(g, a[0], a[1]);
+  case ATVI_DIST_LOGNORMAL:
+    return atvi_graph_op1(g, ATVI_OP_EXP, add(g, a[0], mul(g, num(g, 0.5), mul(g, a[1], a[1]))));
+  default: return ATVI_NODE_NONE;
+  }
 }

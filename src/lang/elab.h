@@ -268,10 +268,9 @@ atvi_idx atvi_lang_element_of(elab *e, const elab_env *v, const ast_expr *x, con
 /* The element of number k of a parameter, state, const, let, ... */
 atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym, atvi_idx k);
 
-/* elab_convolve.c */
+/* convolve(), of elab_call.c */
 /* Whether a statement uses convolve(). */
 bool atvi_lang_convolves(const ast_stmt *st);
-atvi_node atvi_lang_convolve(elab *e, const elab_env *v, const ast_expr *x);
 /* Makes the states that it needs, after all else. */
 bool atvi_lang_lags(elab *e);
 
@@ -286,7 +285,7 @@ bool atvi_lang_check_unit_indices(elab *e, const double *covariate);
 /* The element that x names then. */
 atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym);
 
-/* elab_column.c */
+/* elab_data.c: columns */
 /* How the indices of an element are written in the name of its column. Begins as {0}. */
 typedef struct {
   int n;
@@ -309,8 +308,6 @@ const char *atvi_lang_columns(elab *e, const atvi_csv *csv);
 atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 
 /* elab_units.c */
-/* Reads the labels of the units of a block; those of enclosing blocks are known. */
-bool atvi_lang_units(elab *e, elab_each *each);
 /* The rows of a statement's file that belong to the present unit; all, if it stands outside blocks. */
 bool atvi_lang_unit_rows(elab *e, const ast_stmt *st, const atvi_csv *all, const atvi_csv **csv);
 /* "s01", "north.a": the present unit of that level's block. */
@@ -322,12 +319,10 @@ bool atvi_lang_is_covariate(const elab *e, const elab_env *v, const ast_expr *x)
 /* Where covariate k of the present unit stands in its file; false: nowhere. */
 bool atvi_lang_covariate_cell(const elab *e, atvi_idx k, const atvi_csv **csv, atvi_idx *row,
                               atvi_idx *column);
-/* Numbers of the present unit: [n_covariate]. */
-bool atvi_lang_covariates(elab *e, const double **value);
 /* Complains about a name that is defined inside a block alone; true: it did. */
 bool atvi_lang_belongs(elab *e, const ast_word *word, atvi_place at);
 
-/* elab_each.c: blocks and their units, after all that stands outside. */
+/* Blocks and their units, after all that stands outside. */
 bool atvi_lang_count_blocks(elab *e);
 bool atvi_lang_blocks(elab *e);
 /* Whether there is a statement of that kind, also in blocks. */
@@ -335,7 +330,7 @@ bool atvi_lang_has_statement(atvi_idx n, const ast_stmt *stmt, ast_keyword kind)
 /* elab.c: numbers parameters and states in the order of the statements. */
 void atvi_lang_numbers(elab *e);
 
-/* elab_pulse.c: times and numbers of a pulse from a file. */
+/* elab_event.c: times and numbers of a pulse from a file. */
 bool atvi_lang_pulse_rows(elab *e, const ast_stmt *st, elab_rows *rows);
 bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_lang_pulse *pulse);
 /* The earliest time of a pulse from a file in sight; inf if there is none. false after an error. */
@@ -344,10 +339,9 @@ bool atvi_lang_pulse_first(elab *e, double *first);
 /* The rest, one file each; all return false after an error. */
 bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
 bool atvi_lang_tables(elab *e);
-/* elab_walk.c: the parameters of a walk when it is declared; its knots; its values at them. */
+/* elab_table.c: the parameters of a walk when it is declared; its knots; its values at them. */
 bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *later);
 bool atvi_lang_walks(elab *e);
-void atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value);
 /* Makes the prior of an increment, param number `index`, that of the value. */
 bool atvi_lang_walk_prior(elab *e, const elab_symbol *walk, atvi_idx index, atvi_lang_param *p);
 /* The value of a table now, made ready if it is not. */
@@ -366,8 +360,6 @@ bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, 
 /* delay(S, tau), likewise. */
 atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
-/* What is added to the times of a pulse, or taken from them: a number or of parameters; *least is the least it can be. */
-atvi_node atvi_lang_lag(elab *e, const ast_expr *x, bool minus, double *least);
 /* Complains about `what` where the solver has fixed steps. */
 bool atvi_lang_can_move(elab *e, atvi_place at, const char *what);
 /* The condition of a pulse, and an expression that becomes positive when it becomes true. */
@@ -378,7 +370,7 @@ bool atvi_lang_data_range(elab *e, double *first, double *last);
 bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
 bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
 bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
-/* elab_process.c: the terms of an observation. */
+/* The terms of an observation. */
 bool atvi_lang_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o);
 /* elab_simulator.c: all but the inputs; then those, which depend on who uses what. */
 bool atvi_lang_elab_simulator(elab *e);
