@@ -218,12 +218,6 @@ ATVI_CHECKED atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *
 ATVI_CHECKED atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path);
 /* {"k":0.31,...} and a line end. NULL: out of memory. */
 const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x);
-/* Environment of a program. x NULL: without parameters; id 0: no run. NULL: out of memory. */
-char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x);
-/* How a process ended, in words; NULL if well. *missing: the shell could not start it. */
-const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing);
-/* Whether SIGKILL ended a process, or what its shell had started. */
-bool atvi_sim_killed(int status);
 
 enum { ATVI_SIM_TAIL = 2000 }; /* bytes of the log that are kept */
 

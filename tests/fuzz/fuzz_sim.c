@@ -2,7 +2,7 @@
 /* Any bytes as what a simulator wrote, as a template and as a line of a record. The first byte says which. */
 #include "sim/detail.h"
 #include "sim/output.h"
-#include "sim/template.h"
+#include "sim/simulator.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

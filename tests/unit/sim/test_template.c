@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/template.h"
+#include "sim/simulator.h"
 #include "testing.h"
 
 static const char *const NAME[] = {"k", "m", "theta.1"};

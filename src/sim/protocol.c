@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* One process per run, and what it shares with workers. */
+/* The two protocols: one process per run, and workers that stay alive. */
 #define _DEFAULT_SOURCE /* environ, strsignal */
-#include "sim/detail.h"
+
 #include "io/csv.h"
 #include "io/file.h"
+#include "io/text.h"
+#include "sim/detail.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -52,7 +54,8 @@ static bool same_name(const char *a, const char *b) {
   return strncmp(a, b, n) == 0 && b[n] == '=';
 }
 
-char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x) {
+/* Environment of a program. x NULL: without parameters; id 0: no run. NULL: out of memory. */
+static char **environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x) {
   atvi_idx n = 0, own = 0;
   while (environ && environ[n]) n++;
   char **env = atvi_pool_take(pool, (size_t)(n + s->spec.d) + 3, sizeof *env);
@@ -70,7 +73,8 @@ char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id
   return env;
 }
 
-const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
+/* How a process ended, in words; NULL if well. *missing: the shell could not start it. */
+static const char *ending(atvi_pool *pool, int status, bool *missing) {
   *missing = false;
   if (WIFSIGNALED(status)) {
     const char *name = strsignal(WTERMSIG(status));
@@ -89,7 +93,8 @@ const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
                                         : "");
 }
 
-bool atvi_sim_killed(int status) {
+/* Whether SIGKILL ended a process, or what its shell had started. */
+static bool killed(int status) {
   return (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
          (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL);
 }
@@ -138,7 +143,7 @@ atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t 
   }
   p.out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
   p.err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR);
-  p.env = atvi_sim_environment(s, slot->pool, id, s->spec.send_environment ? x : NULL);
+  p.env = environment(s, slot->pool, id, s->spec.send_environment ? x : NULL);
   atvi_sim_template_fill(s->command, x, &command);
   p.command = command.text;
   if (!p.command || atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
@@ -209,9 +214,9 @@ atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_
   }
   end->ended = true;
   end->why.cause = slot->why[0] ? ATVI_SIM_PROGRAM : ATVI_SIM_ENDED;
-  end->why.text = slot->why[0] ? slot->why : atvi_sim_ending(slot->pool, status, &end->missing);
+  end->why.text = slot->why[0] ? slot->why : ending(slot->pool, status, &end->missing);
   if (atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
-  end->killed = !slot->why[0] && atvi_sim_killed(status);
+  end->killed = !slot->why[0] && killed(status);
   if (!end->why.text) ATVI_TRY(read_outputs(s, slot, end));
   if (!end->why.text) return ATVI_OK;
   if (wait_for_output(s, slot, end)) {
@@ -222,5 +227,172 @@ atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_
              *out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
   end->log = err && out ? atvi_sim_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;
   if (end->log && !end->log[0]) end->log = atvi_sim_file_tail(slot->pool, out, ATVI_SIM_TAIL);
+  return end->log ? ATVI_OK : ATVI_ENOMEM;
+}
+
+/* ---- workers ---- */
+
+/* A program that stays alive. Its answers are not numbered, so an answer must never be taken for that of
+ * another run: a worker that prints unasked, or something that is not an answer, is killed, and the next run
+ * gets a new one. */
+
+static const size_t ANSWER_MAX = (size_t)1 << 30;
+enum { CHUNK = 1 << 16 };
+static const double DYING_S = 1; /* seconds from the end of the pipe to that of the process */
+
+static const char *log_path(const atvi_sim_slot *slot) {
+  return atvi_pool_printf(slot->pool, "%s/stderr.txt", slot->folder);
+}
+
+static atvi_status start(atvi_simulator *s, atvi_sim_slot *slot) {
+  atvi_text command = {.pool = slot->pool};
+  ATVI_TRY(atvi_sim_fresh_folder(s, slot->folder));
+  atvi_proc_spec p = {.folder = slot->folder, .guard = &s->guard, .pipes = true, .err = log_path(slot)};
+  p.env = environment(s, slot->pool, 0, NULL);
+  atvi_sim_template_fill(s->command, NULL, &command);
+  p.command = command.text;
+  if (!p.command || atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
+  slot->n_answer = 0;
+  slot->closed_s = 0;
+  slot->served = 0;
+  return atvi_sim_proc_start(s->ctx, &p, &slot->proc);
+}
+
+/* Reads what is available. *more: false at the end of the pipe. */
+static atvi_status take(atvi_simulator *s, atvi_sim_slot *slot, bool *more) {
+  *more = true;
+  for (;;) {
+    if (slot->cap_answer - slot->n_answer < CHUNK) {
+      size_t cap = 2 * slot->cap_answer + 2 * CHUNK;
+      char *bigger = cap < 4 * ANSWER_MAX ? atvi_block(s->quiet, cap) : NULL;
+      if (!bigger) return ATVI_ENOMEM;
+      if (slot->n_answer) memcpy(bigger, slot->answer, slot->n_answer);
+      atvi_block_free(s->quiet, slot->answer);
+      slot->answer = bigger;
+      slot->cap_answer = cap;
+    }
+    ssize_t got = read(slot->proc.out, slot->answer + slot->n_answer, CHUNK);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ATVI_OK; /* nothing available now */
+    *more = got > 0;
+    if (got == 0) return ATVI_OK;
+    slot->n_answer += (size_t)got;
+    if (slot->n_answer > ANSWER_MAX || memchr(slot->answer + slot->n_answer - got, '\n', (size_t)got))
+      return ATVI_OK;
+  }
+}
+
+static void give(atvi_sim_slot *slot) {
+  while (slot->sent < slot->n_line) {
+    ssize_t put = atvi_pipe_write(slot->proc.in, slot->line + slot->sent, slot->n_line - slot->sent);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return; /* full, or nobody reads: then it has ended, which is noticed elsewhere */
+    slot->sent += (size_t)put;
+  }
+}
+
+atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const double *x) {
+  bool more;
+  int status;
+  slot->line = atvi_sim_line(s, slot->pool, x);
+  if (!slot->line) return ATVI_ENOMEM;
+  slot->n_line = strlen(slot->line);
+  slot->sent = 0;
+  if (slot->proc.pid && atvi_sim_proc_ended(&slot->proc, &status)) slot->n_answer = 0;
+  if (slot->proc.pid) {
+    ATVI_TRY(take(s, slot, &more));
+    if (slot->n_answer > 0 || !more) atvi_sim_proc_kill(&slot->proc);
+  }
+  if (!slot->proc.pid) ATVI_TRY(start(s, slot));
+  give(slot);
+  return ATVI_OK;
+}
+
+static atvi_status refuse(atvi_sim_slot *slot, atvi_sim_end *end, const char *what, const char *detail,
+                          size_t n) {
+  char *text =
+      atvi_pool_printf(slot->pool, "%s%s%.*s", what, n ? ": " : "", (int)(n < 200 ? n : 200), detail);
+  if (!text) return ATVI_ENOMEM;
+  for (char *p = text; *p; p++)
+    if (*p == '\n') *p = ' ';
+  atvi_io_excerpt_clean(text);
+  end->why.text = text;
+  return ATVI_OK;
+}
+
+/* The answer is answer[0..n). *broken: the worker can no longer be trusted. */
+static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, atvi_sim_end *end,
+                              bool *broken) {
+  json_error_t error;
+  json_t *root = atvi_sim_json_read(slot->pool, slot->answer, n, &error);
+  *broken = !json_is_object(root);
+  atvi_status status = ATVI_OK;
+  const char *told = json_string_value(json_object_get(root, "error"));
+  end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
+  if (!end->out || atvi_pool_failed(slot->pool))
+    status = ATVI_ENOMEM;
+  else if (*broken)
+    status = refuse(slot, end, "the answer is not a JSON object", slot->answer, n);
+  else if (json_object_get(root, "error"))
+    status = refuse(slot, end, "the worker says", told ? told : "error", told ? strlen(told) : 5);
+  for (atvi_idx o = 0; status == ATVI_OK && !end->why.text && o < s->spec.n_output; o++)
+    if (atvi_sim_output_json(slot->pool, &s->spec.output[o], root, &end->out[o], &end->why) != ATVI_OK)
+      status = ATVI_ENOMEM;
+  json_decref(root);
+  return status;
+}
+
+static atvi_status answered(atvi_simulator *s, atvi_sim_slot *slot, const char *stop, atvi_sim_end *end) {
+  bool broken;
+  size_t n = (size_t)(stop - slot->answer);
+  ATVI_TRY(understand(s, slot, n, end, &broken));
+  end->ended = true;
+  slot->served++;
+  broken = broken || n + 1 < slot->n_answer; /* it printed more than was asked */
+  slot->n_answer = 0;
+  if (broken) atvi_sim_proc_kill(&slot->proc);
+  return ATVI_OK;
+}
+
+/* A worker that ends well after some answers was already ending when it got this line: the next worker gets
+ * it. */
+static atvi_status gone(atvi_simulator *s, atvi_sim_slot *slot, int status, atvi_sim_end *end) {
+  const char *how = ending(slot->pool, status, &end->missing);
+  if (!how && slot->served > 0 && slot->n_answer == 0 && !slot->why[0]) {
+    slot->sent = 0;
+    return start(s, slot);
+  }
+  end->ended = true;
+  end->killed = !slot->why[0] && killed(status);
+  if (slot->why[0])
+    end->why.text = slot->why;
+  else
+    end->why.text = how ? atvi_pool_printf(slot->pool, "the worker %s before it answered", how)
+                        : "the worker ended before it answered";
+  return end->why.text && !atvi_pool_failed(slot->pool) ? ATVI_OK : ATVI_ENOMEM;
+}
+
+atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
+  bool more = true;
+  int status;
+  *end = (atvi_sim_end){0};
+  bool dead = atvi_sim_proc_over(&slot->proc); /* check this first: then all it wrote is in the pipe */
+  if (!slot->why[0]) {
+    give(slot);
+    ATVI_TRY(take(s, slot, &more));
+    const char *stop = slot->n_answer ? memchr(slot->answer, '\n', slot->n_answer) : NULL;
+    if (stop) ATVI_TRY(answered(s, slot, stop, end));
+    if (!stop && slot->n_answer > ANSWER_MAX)
+      snprintf(slot->why, sizeof slot->why, "the answer is longer than 1 GB");
+  }
+  if (!end->ended) {
+    if (dead && atvi_sim_proc_ended(&slot->proc, &status)) ATVI_TRY(gone(s, slot, status, end));
+    if (!dead && !more && slot->closed_s == 0) slot->closed_s = atvi_clock_s();
+    if (!dead && slot->closed_s > 0 && atvi_clock_s() - slot->closed_s > DYING_S && !slot->why[0])
+      snprintf(slot->why, sizeof slot->why, "the worker closed its standard output before it answered");
+  }
+  if (!end->ended || !end->why.text) return ATVI_OK;
+  const char *path = log_path(slot);
+  end->log = path ? atvi_sim_file_tail(slot->pool, path, ATVI_SIM_TAIL) : NULL;
   return end->log ? ATVI_OK : ATVI_ENOMEM;
 }
