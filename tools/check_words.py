@@ -17,7 +17,7 @@ from check_layers import ROW, module_of  # noqa: E402
 
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 # The style sheet has variables that look like options.
-STYLES = {"src/report/page_style.c"}
+STYLES = {"src/report/page_assets.c"}
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|'(?:[^'\\\n]|\\.)'|\"((?:[^\"\\\n]|\\.)*)\"", re.S)
 JOINT = re.compile(r"\s*(?:/\*.*?\*/\s*)*", re.S)
 
@@ -87,7 +87,7 @@ def self_test():
         ({"src/core/a.c": "say(\"'atvi check' says why\");"}, 1),
         ({"src/sim/a.c": 'say("do them again with atvi " /* torn */\n    "run --retry-failed");'}, 2),
         ({"include/atvi/a.h": '#define HINT "--force"'}, 1),
-        ({"src/report/page_style.c": '"--paper:#fff"'}, 0),
+        ({"src/report/page_assets.c": '"--paper:#fff"'}, 0),
         ({"src/app/a.c": 'say("use --method ram, or atvi check");', "cli/a.c": 'say("--force")'}, 0),
         ({"src/lang/a.c": '/* "--method" */ // "atvi run"\nsay("a -- b, x--y, atvi runs, solver stiff"); char c = \'"\'; say("--- ");'}, 0),
         ({"src/core/message.c": '[ATVI_CODE_RHAT] = "rhat",', "docs/messages.md": "| `rhat` | apart | |"}, 0),

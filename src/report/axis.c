@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "report/axis.h"
+#include "report/canvas.h"
 #include "io/csv.h"
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "diag/score.h"
 #include "diag/summary.h"
 #include "math/stat/stat.h"
-#include "report/axis.h"
+#include "report/canvas.h"
 
 typedef struct {
   double x, y, width, height;
@@ -24,8 +24,6 @@ void atvi_report_frame_names(atvi_canvas *c, const atvi_frame *f, double first, 
                              const char *const *name);
 /* Length of the name of the array that a quantity is an element of, 3 for "mu.2"; 0: it is not an element. */
 size_t atvi_report_array_name(const char *name);
-/* Colour of the k-th of several things. */
-atvi_ink atvi_report_ink_of(atvi_idx k);
 /* Their names, one after another, in as many lines as needed. */
 typedef struct {
   /* Room. */
@@ -35,8 +33,6 @@ typedef struct {
   /* Start with 0; height: of what is drawn so far. */
   double used, height;
 } atvi_legend;
-void atvi_report_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k,
-                            const char *name); /* c NULL: measures */
 
 /* ---- data and predictions ---- */
 

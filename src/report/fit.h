@@ -73,10 +73,6 @@ typedef struct {
   double *work;
 } atvi_fit_parts;
 
-/* Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_report_parts_make(atvi_pool *pool, const atvi_report_fit *r,
-                                                atvi_fit_parts *out);
-
 /* Does any of view[n] have a logarithmic scale? */
 bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view);
 

@@ -6,7 +6,7 @@
 #ifndef ATVI_REPORT_PAGE_H
 #define ATVI_REPORT_PAGE_H
 
-#include "report/axis.h"
+#include "report/canvas.h"
 
 typedef struct {
   atvi_pool *pool;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "markup.h"
-#include "report/axis.h"
+#include "report/canvas.h"
 
 #define M "\xe2\x88\x92"
 
