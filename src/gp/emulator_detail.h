@@ -106,13 +106,6 @@ void atvi_gp_em_packed_mul_t(const atvi_gp_table *table, const atvi_em_packed *a
 
 /* Checks shapes and numbers. Errors: EINVAL, EDATA. */
 ATVI_CHECKED atvi_status atvi_gp_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts);
-/* The emulator at known values: lengths, nugget and time length themselves in value[d + 2]. Errors: EINVAL,
- * ENOMEM. */
-ATVI_CHECKED atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
-                                          const atvi_em_opts *opts, const double *value,
-                                          const atvi_em_found *found, atvi_emulator **out);
-/* The mean of the runs, or the given one, to mean[m]. */
-void atvi_gp_em_mean(const atvi_em_runs *runs, double *mean);
 uint64_t atvi_gp_em_hash_runs(const atvi_em_runs *runs);
 uint64_t atvi_gp_em_hash_opts(const atvi_em_opts *opts, atvi_idx d);
 

@@ -18,6 +18,7 @@
  * computed, and K^-1 S K^-1 is the sum above with V instead of y; Q needs only, for each i, the three
  * products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
+#include "gp/kernel.h"
 #include "math/linalg.h"
 #include "math/special.h"
 #include <math.h>
@@ -341,4 +342,35 @@ double atvi_gp_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const dou
   grad[d + 1] = m > 1 ? -0.5 * (t.log_c_time + t.q_time / *sill) : 0;
   grad[d + 2] = 0.5 * (t.q / *sill - nm);
   return log_lik;
+}
+
+/* ---- correlations (kernel.h) ---- */
+
+double atvi_gp_scale(atvi_em_kernel kind, double length) {
+  switch (kind) {
+  case ATVI_EM_MATERN32: return sqrt(3.0) / length;
+  case ATVI_EM_MATERN52: return sqrt(5.0) / length;
+  case ATVI_EM_SQUARED: return sqrt(0.5) / length;
+  case ATVI_EM_EXPONENTIAL: break;
+  }
+  return 1 / length;
+}
+
+const atvi_gp_table *atvi_gp_best(void) {
+#ifdef ATVI_HAVE_X86_ISA
+  if (atvi_isa_best() == ATVI_ISA_AVX512) return &atvi_gp_table_avx512;
+  if (atvi_isa_best() == ATVI_ISA_AVX2) return &atvi_gp_table_avx2;
+#endif
+  return &atvi_gp_table_base;
+}
+
+double atvi_gp_corr_ref(atvi_em_kernel kind, atvi_idx d, const double *u, const double *v) {
+  double factor = 1, sum = 0;
+  for (atvi_idx j = 0; j < d; j++) {
+    double a = fabs(u[j] - v[j]);
+    sum += kind == ATVI_EM_SQUARED ? a * a : a;
+    if (kind == ATVI_EM_MATERN32) factor *= 1 + a;
+    if (kind == ATVI_EM_MATERN52) factor *= 1 + a + a * a / 3;
+  }
+  return factor * exp(-sum);
 }
