@@ -10,8 +10,25 @@
 #ifndef ATVI_ODE_ODE_H
 #define ATVI_ODE_ODE_H
 
+#include "core/core.h"
 #include "graph/program.h"
-#include "ode/shape.h"
+
+/* The entries of a Jacobian that are not always 0, for implicit steps. */
+
+typedef struct atvi_ode_shape {
+  /* Entries that the program of the Jacobian gives, and where each stands in the matrix of reordered states, row * n + column. */
+  atvi_idx n_entry;
+  const int32_t *at; /* [n_entry] */
+  /* The states in the order in which they are eliminated. */
+  const int32_t *order; /* [n] */
+  /* The last row and the last column that a pivot changes; neither ever decreases. */
+  const int32_t *low, *right; /* [n] */
+  /* Operations of factors, and of a solution with them. */
+  double factor, solve;
+} atvi_ode_shape;
+
+/* Of n states with these entries, row * n + column; NULL: out of memory. */
+const atvi_ode_shape *atvi_ode_shape_new(atvi_pool *pool, atvi_idx n, atvi_idx n_entry, const int32_t *entry);
 
 enum { ATVI_ODE_JUMPS = 32, ATVI_ODE_ROOTS = 64 }; /* at most */
 

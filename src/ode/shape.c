@@ -6,7 +6,7 @@
  * and f_i its first, the pivot k, whichever of the rows that have reached column k it is, changes rows up to low_k = max{i : f_i <= k}
  * and columns up to right_k = max{r_i : i <= low_k}. Outside there are zeros, which dense elimination would carry along: results are the
  * same. Subjects with states of their own are blocks on the diagonal, and chains of compartments a band. */
-#include "ode/shape.h"
+#include "ode/ode.h"
 
 typedef struct {
   atvi_idx n;

@@ -9,7 +9,6 @@
  * a piece at least, and for all of them if the sum has not ended by then. */
 #include "math/detail.h"
 #include "math/special.h"
-#include "math/stat/fft.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>

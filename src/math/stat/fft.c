@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "math/stat/fft.h"
 #include "math/detail.h"
 #include <math.h>
 

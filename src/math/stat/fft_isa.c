@@ -5,7 +5,7 @@
  *   y2 = (a - b + c - d) w^2j       y3 = (a + i b - c - i d) w^3j
  * The inverse undoes the stages in the opposite order with conjugate factors. Inner loops run over
  * contiguous j, so that the compiler vectorises them. */
-#include "math/stat/fft.h"
+#include "math/detail.h"
 
 void ATVI_ISA_NAME(atvi_math_fft_fwd)(atvi_idx n, const double *tw, double *re, double *im);
 void ATVI_ISA_NAME(atvi_math_fft_inv)(atvi_idx n, const double *tw, double *re, double *im);

@@ -9,7 +9,6 @@
  * the quartiles: the maximum is not there, and the grid stays fine. Equal draws (a chain that
  * stood still) are one draw for the number that sets the bandwidth. */
 #include "math/detail.h"
-#include "math/stat/fft.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>

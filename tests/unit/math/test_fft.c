@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "math/rng.h"
-#include "math/stat/fft.h"
+#include "math/detail.h"
 #include "testing.h"
 
 typedef void transform(atvi_idx n, const double *tw, double *re, double *im);
