@@ -507,75 +507,7 @@ static atvi_status find_grids(atvi_pool *pool, const atvi_model *m, atvi_model_l
   return ATVI_OK;
 }
 
-/* ---- fits ---- */
-
-/* The same number from each chain. */
-static atvi_idx affordable(const atvi_target *t, const atvi_draws *d) {
-  double n = fmin(fmax((double)d->made->evaluations / SHARE, DRAWS_FEW), DRAWS_MOST), each = 1;
-  for (atvi_idx s = 0; s < t->n_series; s++)
-    if (t->series[s].kind != ATVI_SERIES_STATE)
-      each += (double)t->series[s].n * (t->series[s].kind == ATVI_SERIES_OBSERVED ? 3 : 1);
-  n = fmax(DRAWS_LEAST, fmin(n, MOST_NUMBERS / each));
-  atvi_idx per_chain = (atvi_idx)n / d->n_chain, all = d->n / d->n_chain;
-  return d->n_chain * (per_chain < 1 ? 1 : per_chain < all ? per_chain : all);
-}
-
-static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted, const atvi_app_model *model,
-                           const char *holdout, atvi_draws *d) {
-  atvi_predictions_opts opts = {.holdout = holdout, .fit = true, .fitted = fitted};
-  atvi_idx *draw;
-  ATVI_TRY(atvi_app_predictions_pick(pool, d, affordable(l->target, d), &opts.n, &draw));
-  opts.draw = draw;
-  ATVI_TRY(atvi_app_predictions_fill(l, &opts, d));
-  return atvi_app_predictions_alone(l, model, &opts, d);
-}
-
-/* The model with a grid of times and, if rows are held out, with all its data, so that they can be shown; *all is empty if that is the model of the
- * fit. */
-static atvi_status load_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
-                            const char *text, const char *holdout, atvi_loaded *all) {
-  atvi_app_model again = *model;
-  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true, .like = l->model};
-  *all = (atvi_loaded){0};
-  ATVI_TRY(find_grids(pool, l->model, &how));
-  if (!holdout && how.n_time == 0) return ATVI_OK;
-  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
-  return atvi_app_load(ctx, &again, &how, all);
-}
-
-static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
-                                const char *text, const char *holdout, atvi_draws *d) {
-  atvi_loaded all;
-  ATVI_TRY(load_all(d->ctx, pool, l, model, text, holdout, &all));
-  if (!all.model) return run_fit(pool, l, l, model, NULL, d);
-  atvi_status status = run_fit(pool, &all, l, model, holdout, d);
-  atvi_app_unload(&all);
-  return status;
-}
-
-atvi_status atvi_app_predictions_serve(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
-                                       const atvi_app_model *model, const char *holdout) {
-  atvi_loaded all;
-  ATVI_TRY(load_all(ctx, pool, l, model, l->model->lang->source, holdout, &all));
-  atvi_app_unload(&all);
-  return ATVI_OK;
-}
-
-atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model, const char *text,
-                                        const char *holdout, const char *command, atvi_draws *d) {
-  atvi_pool *own;
-  ATVI_TRY(atvi_app_predictions_describe(l, command, d));
-  ATVI_TRY(keep_failed(l->ev, d));
-  ATVI_TRY(atvi_pool_new(d->ctx, &own));
-  atvi_status status = load_and_run(own, l, model, text, holdout, d);
-  atvi_pool_free(own);
-  if (status != ATVI_OK) {
-    d->n_group = 0;
-    d->about->no_groups = keep(d, atvi_errmsg(d->ctx));
-  }
-  ATVI_TRY(draw_prior(l, d));
-  return atvi_pool_status(atvi_draws_pool(d));
-}
+/* ---- the simulator alone ---- */
 
 /* The simulator alone, as its emulator predicts it at draws of the posterior, without the emulator's error
  * and a discrepancy, which are fitted to the data. They explain the rest. */
@@ -624,8 +556,10 @@ static atvi_status evaluate(const work *w) {
   return status;
 }
 
-atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_model *model,
-                                       const atvi_predictions_opts *opts, atvi_draws *d) {
+/* For a model with emulators: the group "simulator", its output alone at opts->draw. Errors: ENOMEM,
+ * EINVAL. */
+static atvi_status simulator_alone(const atvi_loaded *l, const atvi_app_model *model,
+                                   const atvi_predictions_opts *opts, atvi_draws *d) {
   const atvi_emulated *e = l->model->emulated;
   const atvi_target *t = atvi_model_target(l->model);
   const atvi_group *observed = atvi_draws_group(d, "predictive");
@@ -646,4 +580,74 @@ atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_mode
   }
   atvi_block_free(d->ctx, held);
   return status;
+}
+
+/* ---- fits ---- */
+
+/* The same number from each chain. */
+static atvi_idx affordable(const atvi_target *t, const atvi_draws *d) {
+  double n = fmin(fmax((double)d->made->evaluations / SHARE, DRAWS_FEW), DRAWS_MOST), each = 1;
+  for (atvi_idx s = 0; s < t->n_series; s++)
+    if (t->series[s].kind != ATVI_SERIES_STATE)
+      each += (double)t->series[s].n * (t->series[s].kind == ATVI_SERIES_OBSERVED ? 3 : 1);
+  n = fmax(DRAWS_LEAST, fmin(n, MOST_NUMBERS / each));
+  atvi_idx per_chain = (atvi_idx)n / d->n_chain, all = d->n / d->n_chain;
+  return d->n_chain * (per_chain < 1 ? 1 : per_chain < all ? per_chain : all);
+}
+
+static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted, const atvi_app_model *model,
+                           const char *holdout, atvi_draws *d) {
+  atvi_predictions_opts opts = {.holdout = holdout, .fit = true, .fitted = fitted};
+  atvi_idx *draw;
+  ATVI_TRY(atvi_app_predictions_pick(pool, d, affordable(l->target, d), &opts.n, &draw));
+  opts.draw = draw;
+  ATVI_TRY(atvi_app_predictions_fill(l, &opts, d));
+  return simulator_alone(l, model, &opts, d);
+}
+
+/* The model with a grid of times and, if rows are held out, with all its data, so that they can be shown; *all is empty if that is the model of the
+ * fit. */
+static atvi_status load_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
+                            const char *text, const char *holdout, atvi_loaded *all) {
+  atvi_app_model again = *model;
+  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true, .like = l->model};
+  *all = (atvi_loaded){0};
+  ATVI_TRY(find_grids(pool, l->model, &how));
+  if (!holdout && how.n_time == 0) return ATVI_OK;
+  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
+  return atvi_app_load(ctx, &again, &how, all);
+}
+
+static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
+                                const char *text, const char *holdout, atvi_draws *d) {
+  atvi_loaded all;
+  ATVI_TRY(load_all(d->ctx, pool, l, model, text, holdout, &all));
+  if (!all.model) return run_fit(pool, l, l, model, NULL, d);
+  atvi_status status = run_fit(pool, &all, l, model, holdout, d);
+  atvi_app_unload(&all);
+  return status;
+}
+
+atvi_status atvi_app_predictions_serve(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
+                                       const atvi_app_model *model, const char *holdout) {
+  atvi_loaded all;
+  ATVI_TRY(load_all(ctx, pool, l, model, l->model->lang->source, holdout, &all));
+  atvi_app_unload(&all);
+  return ATVI_OK;
+}
+
+atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model, const char *text,
+                                        const char *holdout, const char *command, atvi_draws *d) {
+  atvi_pool *own;
+  ATVI_TRY(atvi_app_predictions_describe(l, command, d));
+  ATVI_TRY(keep_failed(l->ev, d));
+  ATVI_TRY(atvi_pool_new(d->ctx, &own));
+  atvi_status status = load_and_run(own, l, model, text, holdout, d);
+  atvi_pool_free(own);
+  if (status != ATVI_OK) {
+    d->n_group = 0;
+    d->about->no_groups = keep(d, atvi_errmsg(d->ctx));
+  }
+  ATVI_TRY(draw_prior(l, d));
+  return atvi_pool_status(atvi_draws_pool(d));
 }

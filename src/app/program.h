@@ -54,30 +54,7 @@ typedef struct {
 /* Memory from pool; lang must outlive it. Errors: EMODEL (a prior too wide), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
                                                    atvi_program_axis *out);
-/* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those
- * in the tails of a prior. */
-double atvi_app_program_axis_at(const atvi_program_axis *a, double u);
-double atvi_app_program_axis_find(const atvi_program_axis *a, double x);
 /* Share of the prior below x, for an axis that is not a box. */
 double atvi_app_program_axis_below(const atvi_program_axis *a, double x);
-
-/* ---- runs: in this process, as one of several workers, and submitted ---- */
-
-typedef struct {
-  atvi_ctx *ctx;
-  atvi_pool *pool;
-  const atvi_app_run_opts *o;
-  const atvi_lang *lang;
-  const char *dir;
-  const char **name; /* [d] */
-  atvi_idx d;
-  atvi_program_points points;
-} atvi_run_job;
-
-/* What is to be done, without a source. */
-atvi_sim_batch atvi_app_run_batch(const atvi_run_job *j);
-/* Does runs together with the other workers of the folder. */
-ATVI_CHECKED atvi_status atvi_app_run_worker(atvi_run_job *j, atvi_simulator *sim,
-                                             atvi_app_run_result *result);
 
 #endif

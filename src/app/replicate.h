@@ -164,18 +164,10 @@ void atvi_app_repeat_header(atvi_text *out, const char *keys);
  * those of fits that are not of that kind; EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, atvi_app_repeat_result *out);
 
-/* The loop of a worker, the state of all, or handing workers to a scheduler, as x->o->share says. Errors: as above. */
-ATVI_CHECKED atvi_status atvi_app_repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *out);
-/* Fit number `before` and its line. *stopped: it was asked to stop, or its time is over, and it goes on later. */
-ATVI_CHECKED atvi_status atvi_app_repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
-                                             atvi_idx before, bool *stopped);
 /* Whether the fit that is under way must end now. */
 bool atvi_app_repeat_over(const atvi_repeat *x);
 /* Lets a fit use what the folder keeps for all: emulators. */
 void atvi_app_repeat_model(const atvi_repeat *x, atvi_app_model *model);
-/* "replicate 7, ram" for messages. Memory from pool. */
-const char *atvi_app_repeat_name(const atvi_repeat *x, atvi_pool *pool, atvi_idx replicate,
-                                 const char *method);
 /* Whether a failure concerns that fit alone: it is recorded, and the next one starts. */
 bool atvi_app_repeat_goes_on(atvi_status status);
 /* The line of a fit that failed because of the last failure of x->ctx. */

@@ -151,168 +151,6 @@ static atvi_status submit_other(const atvi_share *s, const char *script, atvi_id
   return *said ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* ---- waiting ---- */
-
-/* Whether the queue still has one of the jobs; true if it cannot be asked, which may pass. */
-static bool queued(atvi_pool *pool, const char *jobs) {
-  char out[OUTPUT];
-  const char *command = atvi_pool_printf(pool, "squeue -h -o %%i -j %s", jobs);
-  if (!command) return true;
-  int status = call(pool, command, out);
-  if (status != 0) return !strstr(out, "Invalid job id");
-  return out[0] != 0;
-}
-
-static atvi_status wait_for(const atvi_share *s, const char *jobs) {
-  double begun = atvi_clock_s(), asked = begun, open_s = begun;
-  bool there = true;
-  atvi_status status = ATVI_OK;
-  while (status == ATVI_OK && !atvi_stop_asked(s->ctx)) {
-    atvi_pool *pool;
-    atvi_share_counts c = {0};
-    double looked = atvi_clock_s();
-    if ((status = atvi_pool_new(s->ctx, &pool)) != ATVI_OK) break;
-    status = atvi_app_share_count(s, pool, &c);
-    if (jobs && atvi_clock_s() - asked > SQUEUE_S) {
-      there = queued(pool, jobs);
-      asked = atvi_clock_s();
-    }
-    atvi_pool_free(pool);
-    if (c.open > 0) open_s = atvi_clock_s();
-    if (status != ATVI_OK || (c.workers == 0 && (c.open == 0 || !there)) || atvi_clock_s() - open_s > LEAVE_S)
-      break;
-    char failed[40] = "";
-    atvi_idx done = c.good + c.failed, all = done + c.open;
-    if (c.failed) snprintf(failed, sizeof failed, ", %td failed", c.failed);
-    atvi_tell(s->ctx, "workers", (double)done / (double)all, atvi_clock_s() - begun,
-              "%td of %td %ss%s, %td workers", done, all, s->item, failed, c.workers);
-    double until = atvi_clock_s() + fmax(LOOK_S, LOOK_PART * (atvi_clock_s() - looked));
-    while (atvi_clock_s() < until && !atvi_stop_asked(s->ctx))
-      nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-  }
-  return status;
-}
-
-/* ---- all of it ---- */
-
-atvi_status atvi_app_share_submit(const atvi_share *s, const char **text, atvi_share_counts *c) {
-  const char *script = atvi_pool_printf(s->pool, "%s/worker.sh", whole_path(s->pool, s->dir)), *said = "";
-  if (!script) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_app_share_count(s, s->pool, c));
-  if (c->open == 0) return atvi_app_share_status(s, text, c);
-  atvi_idx workers = s->o->workers > 0 ? s->o->workers : 1;
-  if (workers > c->open) workers = c->open;
-  ATVI_TRY(write_script(s, script));
-  ATVI_TRY(s->o->slurm ? submit_slurm(s, script, workers, &said) : submit_other(s, script, workers, &said));
-  if (s->o->wait) {
-    ATVI_TRY(wait_for(s, s->o->slurm ? said : NULL));
-    return atvi_app_share_status(s, text, c);
-  }
-  *text =
-      atvi_pool_printf(s->pool, "%td worker%s submitted for %td %ss%s%s\n'%s --status' shows what they do\n",
-                       workers, workers == 1 ? " was" : "s were", c->open, s->item,
-                       s->o->slurm ? ": job "
-                       : said[0]   ? ": "
-                                   : "",
-                       said, s->command);
-  return *text ? ATVI_OK : ATVI_ENOMEM;
-}
-
-atvi_status atvi_app_share_alone(atvi_ctx *ctx, const char *claims) {
-  atvi_claims_view *v;
-  const atvi_claims_worker *w;
-  atvi_idx alive = 0;
-  atvi_pool *pool;
-  ATVI_TRY(atvi_pool_new(ctx, &pool));
-  atvi_status status = atvi_sim_claims_view(pool, claims, &v);
-  for (atvi_idx i = status == ATVI_OK ? atvi_sim_claims_workers(v, &w) : 0; i-- > 0;) alive += w[i].alive;
-  if (alive)
-    status = ATVI_FAIL(ctx, ATVI_EEXIST,
-                       "%td worker%s at work in %s: --status shows what they do, --worker joins them", alive,
-                       alive == 1 ? " is" : "s are", claims);
-  else if (status == ATVI_OK)
-    atvi_sim_claims_clear(claims);
-  atvi_pool_free(pool);
-  return status;
-}
-
-double atvi_app_share_end_s(atvi_pool *pool, const atvi_app_share *o) {
-  const char *given = getenv("SLURM_JOB_END_TIME"), *job = getenv("SLURM_JOB_ID");
-  char out[OUTPUT];
-  double end = 0;
-  if (o->until_s > 0) return o->until_s;
-  if (given && strtod(given, NULL) > 0) return strtod(given, NULL);
-  const char *command = job ? atvi_pool_printf(pool, "squeue -h -o %%e -j %s", job) : NULL;
-  if (!command || call(pool, command, out) != 0 || !strchr(out, 'T') || !atvi_app_share_until(out, &end))
-    return 0;
-  return end;
-}
-
-bool atvi_app_share_requeue(atvi_ctx *ctx) {
-  const char *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID"),
-             *job = getenv("SLURM_JOB_ID");
-  char out[OUTPUT];
-  atvi_pool *pool;
-  if (!job || getenv("SLURM_STEP_ID") || atvi_pool_new(ctx, &pool) != ATVI_OK)
-    return false; /* a step cannot be */
-  const char *command = array && task ? atvi_pool_printf(pool, "scontrol requeue %s_%s", array, task)
-                                      : atvi_pool_printf(pool, "scontrol requeue %s", job);
-  int status = command ? call(pool, command, out) : -1;
-  if (status != 0) atvi_log(ctx, ATVI_LOG_WARN, "Slurm does not start this job again: %s", out);
-  atvi_pool_free(pool);
-  return status == 0;
-}
-
-bool atvi_app_share_until(const char *text, double *out) {
-  time_t now = time(NULL);
-  struct tm t;
-  int year, month, day, hour, minute, second = 0, used = 0;
-  char unit, rest;
-  double x;
-  if (!localtime_r(&now, &t)) return false;
-  if (sscanf(text, "@%lf%c", &x, &rest) == 1) return *out = x, x > 0;
-  t.tm_isdst = -1;
-  if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d%n:%2d%n", &year, &month, &day, &hour, &minute, &used, &second,
-             &used) >= 5 &&
-      !text[used]) {
-    t.tm_year = year - 1900, t.tm_mon = month - 1, t.tm_mday = day;
-    t.tm_hour = hour, t.tm_min = minute, t.tm_sec = second;
-    return (*out = (double)mktime(&t)) > 0;
-  }
-  used = 0;
-  if (sscanf(text, "%2d:%2d%n:%2d%n", &hour, &minute, &used, &second, &used) >= 2 && !text[used] &&
-      hour >= 0 && hour < 24 && minute >= 0 && minute < 60) {
-    t.tm_hour = hour, t.tm_min = minute, t.tm_sec = second;
-    if (mktime(&t) <= now) t.tm_mday++, t.tm_isdst = -1;
-    return (*out = (double)mktime(&t)) > 0;
-  }
-  if (sscanf(text, "%lf%c%c", &x, &unit, &rest) != 2 || !(x > 0)) return false;
-  double scale = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : unit == 'd' ? 86400 : 0;
-  *out = (double)now + scale * x;
-  return scale > 0 && isfinite(*out);
-}
-
-double atvi_app_share_now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-int atvi_app_share_cores(void) {
-  const char *cpus = getenv("SLURM_CPUS_PER_TASK");
-  if (cpus && atoi(cpus) > 0) return atoi(cpus);
-  return getenv("SLURM_JOB_ID") ? 1 : 0;
-}
-
-const char *atvi_app_share_job(atvi_pool *pool) {
-  const char *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID"),
-             *job = getenv("SLURM_JOB_ID");
-  if (array && task) return atvi_pool_printf(pool, "%s_%s", array, task);
-  if (!job) job = getenv("PBS_JOBID");
-  if (!job) job = getenv("LSB_JOBID");
-  return job ? job : "";
-}
-
 /* ---- what the files of a folder say about its items and workers: nobody is asked, and nothing is changed ---- */
 
 enum { HOSTS_MAX = 20, FAILED_MAX = 12, LOST_MAX = 8 }; /* lines that are shown */
@@ -336,7 +174,8 @@ static void count(const atvi_share_items *it, atvi_claims_view *v, atvi_share_co
   for (atvi_idx i = atvi_sim_claims_workers(v, &w); i-- > 0;) out->workers += w[i].alive;
 }
 
-atvi_status atvi_app_share_count(const atvi_share *s, atvi_pool *pool, atvi_share_counts *out) {
+/* The counts alone. */
+static atvi_status share_count(const atvi_share *s, atvi_pool *pool, atvi_share_counts *out) {
   atvi_claims_view *v;
   atvi_share_items it = {0};
   ATVI_TRY(atvi_sim_claims_view(pool, s->claims, &v));
@@ -474,4 +313,166 @@ const char *atvi_app_share_words(atvi_pool *pool, const char *reason) {
   char *text = atvi_pool_printf(pool, "%.*s%s", MOST, r, strlen(r) > MOST ? " ..." : "");
   if (text) atvi_io_excerpt_clean(text);
   return text ? text : "?";
+}
+
+/* ---- waiting ---- */
+
+/* Whether the queue still has one of the jobs; true if it cannot be asked, which may pass. */
+static bool queued(atvi_pool *pool, const char *jobs) {
+  char out[OUTPUT];
+  const char *command = atvi_pool_printf(pool, "squeue -h -o %%i -j %s", jobs);
+  if (!command) return true;
+  int status = call(pool, command, out);
+  if (status != 0) return !strstr(out, "Invalid job id");
+  return out[0] != 0;
+}
+
+static atvi_status wait_for(const atvi_share *s, const char *jobs) {
+  double begun = atvi_clock_s(), asked = begun, open_s = begun;
+  bool there = true;
+  atvi_status status = ATVI_OK;
+  while (status == ATVI_OK && !atvi_stop_asked(s->ctx)) {
+    atvi_pool *pool;
+    atvi_share_counts c = {0};
+    double looked = atvi_clock_s();
+    if ((status = atvi_pool_new(s->ctx, &pool)) != ATVI_OK) break;
+    status = share_count(s, pool, &c);
+    if (jobs && atvi_clock_s() - asked > SQUEUE_S) {
+      there = queued(pool, jobs);
+      asked = atvi_clock_s();
+    }
+    atvi_pool_free(pool);
+    if (c.open > 0) open_s = atvi_clock_s();
+    if (status != ATVI_OK || (c.workers == 0 && (c.open == 0 || !there)) || atvi_clock_s() - open_s > LEAVE_S)
+      break;
+    char failed[40] = "";
+    atvi_idx done = c.good + c.failed, all = done + c.open;
+    if (c.failed) snprintf(failed, sizeof failed, ", %td failed", c.failed);
+    atvi_tell(s->ctx, "workers", (double)done / (double)all, atvi_clock_s() - begun,
+              "%td of %td %ss%s, %td workers", done, all, s->item, failed, c.workers);
+    double until = atvi_clock_s() + fmax(LOOK_S, LOOK_PART * (atvi_clock_s() - looked));
+    while (atvi_clock_s() < until && !atvi_stop_asked(s->ctx))
+      nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  }
+  return status;
+}
+
+/* ---- all of it ---- */
+
+atvi_status atvi_app_share_submit(const atvi_share *s, const char **text, atvi_share_counts *c) {
+  const char *script = atvi_pool_printf(s->pool, "%s/worker.sh", whole_path(s->pool, s->dir)), *said = "";
+  if (!script) return ATVI_ENOMEM;
+  ATVI_TRY(share_count(s, s->pool, c));
+  if (c->open == 0) return atvi_app_share_status(s, text, c);
+  atvi_idx workers = s->o->workers > 0 ? s->o->workers : 1;
+  if (workers > c->open) workers = c->open;
+  ATVI_TRY(write_script(s, script));
+  ATVI_TRY(s->o->slurm ? submit_slurm(s, script, workers, &said) : submit_other(s, script, workers, &said));
+  if (s->o->wait) {
+    ATVI_TRY(wait_for(s, s->o->slurm ? said : NULL));
+    return atvi_app_share_status(s, text, c);
+  }
+  *text =
+      atvi_pool_printf(s->pool, "%td worker%s submitted for %td %ss%s%s\n'%s --status' shows what they do\n",
+                       workers, workers == 1 ? " was" : "s were", c->open, s->item,
+                       s->o->slurm ? ": job "
+                       : said[0]   ? ": "
+                                   : "",
+                       said, s->command);
+  return *text ? ATVI_OK : ATVI_ENOMEM;
+}
+
+atvi_status atvi_app_share_alone(atvi_ctx *ctx, const char *claims) {
+  atvi_claims_view *v;
+  const atvi_claims_worker *w;
+  atvi_idx alive = 0;
+  atvi_pool *pool;
+  ATVI_TRY(atvi_pool_new(ctx, &pool));
+  atvi_status status = atvi_sim_claims_view(pool, claims, &v);
+  for (atvi_idx i = status == ATVI_OK ? atvi_sim_claims_workers(v, &w) : 0; i-- > 0;) alive += w[i].alive;
+  if (alive)
+    status = ATVI_FAIL(ctx, ATVI_EEXIST,
+                       "%td worker%s at work in %s: --status shows what they do, --worker joins them", alive,
+                       alive == 1 ? " is" : "s are", claims);
+  else if (status == ATVI_OK)
+    atvi_sim_claims_clear(claims);
+  atvi_pool_free(pool);
+  return status;
+}
+
+double atvi_app_share_end_s(atvi_pool *pool, const atvi_app_share *o) {
+  const char *given = getenv("SLURM_JOB_END_TIME"), *job = getenv("SLURM_JOB_ID");
+  char out[OUTPUT];
+  double end = 0;
+  if (o->until_s > 0) return o->until_s;
+  if (given && strtod(given, NULL) > 0) return strtod(given, NULL);
+  const char *command = job ? atvi_pool_printf(pool, "squeue -h -o %%e -j %s", job) : NULL;
+  if (!command || call(pool, command, out) != 0 || !strchr(out, 'T') || !atvi_app_share_until(out, &end))
+    return 0;
+  return end;
+}
+
+bool atvi_app_share_requeue(atvi_ctx *ctx) {
+  const char *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID"),
+             *job = getenv("SLURM_JOB_ID");
+  char out[OUTPUT];
+  atvi_pool *pool;
+  if (!job || getenv("SLURM_STEP_ID") || atvi_pool_new(ctx, &pool) != ATVI_OK)
+    return false; /* a step cannot be */
+  const char *command = array && task ? atvi_pool_printf(pool, "scontrol requeue %s_%s", array, task)
+                                      : atvi_pool_printf(pool, "scontrol requeue %s", job);
+  int status = command ? call(pool, command, out) : -1;
+  if (status != 0) atvi_log(ctx, ATVI_LOG_WARN, "Slurm does not start this job again: %s", out);
+  atvi_pool_free(pool);
+  return status == 0;
+}
+
+bool atvi_app_share_until(const char *text, double *out) {
+  time_t now = time(NULL);
+  struct tm t;
+  int year, month, day, hour, minute, second = 0, used = 0;
+  char unit, rest;
+  double x;
+  if (!localtime_r(&now, &t)) return false;
+  if (sscanf(text, "@%lf%c", &x, &rest) == 1) return *out = x, x > 0;
+  t.tm_isdst = -1;
+  if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d%n:%2d%n", &year, &month, &day, &hour, &minute, &used, &second,
+             &used) >= 5 &&
+      !text[used]) {
+    t.tm_year = year - 1900, t.tm_mon = month - 1, t.tm_mday = day;
+    t.tm_hour = hour, t.tm_min = minute, t.tm_sec = second;
+    return (*out = (double)mktime(&t)) > 0;
+  }
+  used = 0;
+  if (sscanf(text, "%2d:%2d%n:%2d%n", &hour, &minute, &used, &second, &used) >= 2 && !text[used] &&
+      hour >= 0 && hour < 24 && minute >= 0 && minute < 60) {
+    t.tm_hour = hour, t.tm_min = minute, t.tm_sec = second;
+    if (mktime(&t) <= now) t.tm_mday++, t.tm_isdst = -1;
+    return (*out = (double)mktime(&t)) > 0;
+  }
+  if (sscanf(text, "%lf%c%c", &x, &unit, &rest) != 2 || !(x > 0)) return false;
+  double scale = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : unit == 'd' ? 86400 : 0;
+  *out = (double)now + scale * x;
+  return scale > 0 && isfinite(*out);
+}
+
+double atvi_app_share_now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int atvi_app_share_cores(void) {
+  const char *cpus = getenv("SLURM_CPUS_PER_TASK");
+  if (cpus && atoi(cpus) > 0) return atoi(cpus);
+  return getenv("SLURM_JOB_ID") ? 1 : 0;
+}
+
+const char *atvi_app_share_job(atvi_pool *pool) {
+  const char *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID"),
+             *job = getenv("SLURM_JOB_ID");
+  if (array && task) return atvi_pool_printf(pool, "%s_%s", array, task);
+  if (!job) job = getenv("PBS_JOBID");
+  if (!job) job = getenv("LSB_JOBID");
+  return job ? job : "";
 }

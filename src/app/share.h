@@ -51,8 +51,6 @@ typedef struct {
 /* What is done, running where, and failed why. Memory of *text from s->pool. */
 ATVI_CHECKED atvi_status atvi_app_share_status(const atvi_share *s, const char **text,
                                                atvi_share_counts *out);
-/* The counts alone. */
-ATVI_CHECKED atvi_status atvi_app_share_count(const atvi_share *s, atvi_pool *pool, atvi_share_counts *out);
 /* Hands workers to the scheduler, and waits for them if asked to. */
 ATVI_CHECKED atvi_status atvi_app_share_submit(const atvi_share *s, const char **text,
                                                atvi_share_counts *out);

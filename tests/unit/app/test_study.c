@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Studies and calibration runs are counted from their records: made-up records here. */
-#include "app/sbc.h"
 #include "app/study.h"
 #include "io/text.h"
 #include "math/rng.h"
