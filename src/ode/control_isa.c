@@ -108,7 +108,7 @@ void ATVI_ISA_NAME(atvi_ode_refresh)(const atvi_ode *ode, atvi_ode_work *w, unsi
   _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];
   double *k = w->k + w->n * ATVI_LANES;
   LANES(l) flag[l] = mask >> l & 1 ? 1.0 : 0.0;
-  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->one); /* from here on */
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->one); /* from here on */
   atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, k, NULL);
   assign(w->n, flag, k, w->k);
 }

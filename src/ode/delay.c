@@ -33,20 +33,20 @@ static double *handed(const atvi_ode_work *w, const atvi_ode_record *r) {
 size_t atvi_ode_delay_room(atvi_idx n) { return (size_t)(15 * n + 2) * ATVI_LANES; }
 
 void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0) {
-  memcpy(w->past, y0, (size_t)(w->n * ATVI_LANES) * sizeof *y0);
-  for (int l = 0; l < ATVI_LANES; l++) w->newest[l] = -1;
-  for (atvi_idx i = 0; i < w->n_delay * ATVI_LANES; i++) w->hint[i] = -1;
+  memcpy(w->delay.past, y0, (size_t)(w->n * ATVI_LANES) * sizeof *y0);
+  for (int l = 0; l < ATVI_LANES; l++) w->delay.newest[l] = -1;
+  for (atvi_idx i = 0; i < w->delay.n * ATVI_LANES; i++) w->delay.hint[i] = -1;
 }
 
 void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask) {
   memcpy(slopes_of(w, r), w->k, (size_t)(7 * w->n * ATVI_LANES) * sizeof *w->k);
-  const int32_t me = (int32_t)w->tape_n;
+  const int32_t me = (int32_t)w->tape.n;
   for (int l = 0; l < ATVI_LANES; l++) {
-    r->prev[l] = w->newest[l];
+    r->prev[l] = w->delay.newest[l];
     r->next[l] = -1;
     if (!in(mask, l)) continue;
-    if (w->newest[l] >= 0) atvi_ode_record_at(w, w->newest[l])->next[l] = me;
-    w->newest[l] = me;
+    if (w->delay.newest[l] >= 0) atvi_ode_record_at(w, w->delay.newest[l])->next[l] = me;
+    w->delay.newest[l] = me;
   }
 }
 
@@ -58,7 +58,7 @@ static double lag_of(const atvi_ode *ode, const atvi_ode_work *w, atvi_idx d, in
 void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w) {
   for (int l = 0; l < ATVI_LANES; l++) {
     double most = HUGE_VAL;
-    for (atvi_idx d = 0; d < w->n_delay; d++) most = fmin(most, lag_of(ode, w, d, l));
+    for (atvi_idx d = 0; d < w->delay.n; d++) most = fmin(most, lag_of(ode, w, d, l));
     if (in(w->run, l) && !(most > 0)) atvi_ode_fail_lane(w, l, ATVI_RUN_SMALL);
     if (!(w->hs[l] > most * (1 + ROUNDING))) continue;
     const double left = w->tstop[l] - w->t[l];
@@ -69,10 +69,10 @@ void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w) {
 
 /* The step of lane l in which delay d of time t lies, NULL before the start; *q says where in it. */
 static atvi_ode_record *find(const atvi_ode *ode, atvi_ode_work *w, atvi_idx d, int l, double t, double *q) {
-  int32_t *hint = &w->hint[d * ATVI_LANES + l];
-  const double s = t - lag_of(ode, w, d, l), inside = s + INWARD * (w->middle[l] - t);
-  if (!(inside > ode->stop[0].t) || w->newest[l] < 0) return NULL;
-  if (*hint < 0) *hint = w->newest[l];
+  int32_t *hint = &w->delay.hint[d * ATVI_LANES + l];
+  const double s = t - lag_of(ode, w, d, l), inside = s + INWARD * (w->delay.middle[l] - t);
+  if (!(inside > ode->stop[0].t) || w->delay.newest[l] < 0) return NULL;
+  if (*hint < 0) *hint = w->delay.newest[l];
   atvi_ode_record *r = atvi_ode_record_at(w, *hint);
   while (inside < r->t[l] && r->prev[l] >= 0) *hint = r->prev[l], r = atvi_ode_record_at(w, *hint);
   while (inside > r->tnew[l] && r->next[l] >= 0) *hint = r->next[l], r = atvi_ode_record_at(w, *hint);
@@ -82,13 +82,13 @@ static atvi_ode_record *find(const atvi_ode *ode, atvi_ode_work *w, atvi_idx d, 
 
 void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t) {
   const atvi_idx size = w->n * ATVI_LANES;
-  for (atvi_idx d = 0; d < w->n_delay; d++)
+  for (atvi_idx d = 0; d < w->delay.n; d++)
     for (int l = 0; l < ATVI_LANES; l++) {
       const atvi_idx i = ode->delay[d].state * ATVI_LANES + l;
       double q, b[7], sum = 0, *to = &w->tab[(w->n_tab + ode->n_jump + d) * ATVI_LANES + l];
       const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
       if (!r) {
-        *to = w->past[i];
+        *to = w->delay.past[i];
         continue;
       }
       atvi_ode_dense_weights(ode->method, q, b, NULL);
@@ -98,29 +98,29 @@ void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t)
 }
 
 void atvi_ode_delay_middle(atvi_ode_work *w, const double *t, const double *h) {
-  for (int l = 0; l < ATVI_LANES; l++) w->middle[l] = t[l] + 0.5 * h[l];
+  for (int l = 0; l < ATVI_LANES; l++) w->delay.middle[l] = t[l] + 0.5 * h[l];
 }
 
 /* ---- the way back ---- */
 
 void atvi_ode_delay_back_begin(atvi_ode_work *w) {
-  memset(w->past_bar, 0, (size_t)(w->n * ATVI_LANES) * sizeof *w->past_bar);
-  for (atvi_idx i = 0; i < w->tape_n; i++)
+  memset(w->delay.past_bar, 0, (size_t)(w->n * ATVI_LANES) * sizeof *w->delay.past_bar);
+  for (atvi_idx i = 0; i < w->tape.n; i++)
     memset(handed(w, atvi_ode_record_at(w, i)), 0, (size_t)((8 * w->n + 2) * ATVI_LANES) * sizeof(double));
 }
 
 void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *me, const double *t,
                          double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
-  for (atvi_idx d = 0; d < w->n_delay; d++)
+  for (atvi_idx d = 0; d < w->delay.n; d++)
     for (int l = 0; l < ATVI_LANES; l++) {
-      const double bar = w->dbar[d * ATVI_LANES + l], share = w->unhanded ? 0 : bar;
+      const double bar = w->delay.dbar[d * ATVI_LANES + l], share = w->delay.unhanded ? 0 : bar;
       const atvi_idx i = ode->delay[d].state * ATVI_LANES + l;
       double q, b[7], db[7], rate = 0, by_h = 0;
       if (!in(me->mask, l)) continue;
       const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
       if (!r) {
-        w->past_bar[i] += share;
+        w->delay.past_bar[i] += share;
         continue;
       }
       double *to = handed(w, r);
@@ -135,7 +135,7 @@ void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_r
       to[7 * size + i] += share;
       to[8 * size + l] += by_h * share;
       to[8 * size + ATVI_LANES + l] -= rate * share;
-      w->tbar[l] += rate * bar;
+      w->back.tbar[l] += rate * bar;
       if (ode->delay[d].par >= 0) parbar[ode->delay[d].par * ATVI_LANES + l] -= rate * bar;
     }
 }
@@ -143,7 +143,7 @@ void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_r
 void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double sign,
                          double *kbar) {
   const double *from = handed(w, r) + stage * w->n * ATVI_LANES;
-  if (w->untaken) return;
+  if (w->delay.untaken) return;
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) kbar[i] += sign * from[i];
 }
 
@@ -155,13 +155,13 @@ void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
   for (atvi_idx i = 0; i < size; i++) {
     double sum = 0;
     for (int j = 0; j < tb->stages; j++) sum += tb->a[tb->stages][j] * k[j * size + i];
-    w->yend[i] = y[i] + r->h[i % ATVI_LANES] * sum;
+    w->back.yend[i] = y[i] + r->h[i % ATVI_LANES] * sum;
   }
-  atvi_ode_run(w, &ode->vjp, r->tnew, w->yend, handed(w, r) + 6 * size, w->mid, parbar);
+  atvi_ode_run(w, &ode->vjp, r->tnew, w->back.yend, handed(w, r) + 6 * size, w->roots.mid, parbar);
   atvi_ode_delay_hand(ode, w, r, r->tnew, parbar);
   for (atvi_idx i = 0; i < size; i++)
-    if (in(r->mask, (int)(i % ATVI_LANES))) w->lam[i] += w->mid[i];
-  for (int l = 0; l < ATVI_LANES; l++) w->tbar_seventh[l] = w->tbar[l];
+    if (in(r->mask, (int)(i % ATVI_LANES))) w->lam[i] += w->roots.mid[i];
+  for (int l = 0; l < ATVI_LANES; l++) w->delay.tbar_seventh[l] = w->back.tbar[l];
 }
 
 void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r) {
@@ -172,9 +172,9 @@ void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r) {
 
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end) {
   const double *by_h = handed(w, r) + 8 * w->n * ATVI_LANES, *by_t = by_h + ATVI_LANES;
-  if (w->untaken) return;
+  if (w->delay.untaken) return;
   for (int l = 0; l < ATVI_LANES; l++) {
-    end[l] += by_h[l] + w->tbar_seventh[l];
+    end[l] += by_h[l] + w->delay.tbar_seventh[l];
     start[l] += by_t[l] - by_h[l];
   }
 }

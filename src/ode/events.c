@@ -56,22 +56,23 @@ static double time_of(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover
 }
 
 static void roots_at(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, double *g) {
-  atvi_ode_run(w, &ode->root, t, y, NULL, g, w->holds);
+  atvi_ode_run(w, &ode->root, t, y, NULL, g, w->roots.holds);
 }
 
 void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
   memset(w->done, 0, (size_t)ode->n_moving * sizeof *w->done);
-  w->echo_n = w->echo_low = 0;
+  w->echoes.n = w->echoes.low = 0;
   for (int l = 0; l < ATVI_LANES; l++) {
-    w->on[l] = 0;
-    w->fired[l] = w->close[l] = 0;
-    w->last_fired[l] = -HUGE_VAL;
-    w->skip[l] = 0;
+    w->roots.on[l] = 0;
+    w->roots.fired[l] = w->roots.close[l] = 0;
+    w->roots.last_fired[l] = -HUGE_VAL;
+    w->roots.skip[l] = 0;
   }
   if (!ode->n_root) return;
-  roots_at(ode, w, w->t, w->y, w->g);
+  roots_at(ode, w, w->t, w->y, w->roots.g);
   for (atvi_idx e = 0; e < ode->n_root; e++)
-    for (int l = 0; l < ATVI_LANES; l++) w->on[l] |= (uint64_t)(w->holds[e * ATVI_LANES + l] != 0) << e;
+    for (int l = 0; l < ATVI_LANES; l++)
+      w->roots.on[l] |= (uint64_t)(w->roots.holds[e * ATVI_LANES + l] != 0) << e;
 }
 
 /* Whether mover m, of time `at`, lies behind lane l; if not, the next stop is not beyond it. */
@@ -105,16 +106,16 @@ static atvi_idx lags(const atvi_ode *ode) {
 }
 
 static bool push_echo(atvi_ode_work *w, atvi_ode_echo e) {
-  if (w->echo_n == w->echo_cap) {
-    atvi_idx cap = w->echo_cap ? 2 * w->echo_cap : 64;
+  if (w->echoes.n == w->echoes.cap) {
+    atvi_idx cap = w->echoes.cap ? 2 * w->echoes.cap : 64;
     atvi_ode_echo *more = atvi_block(w->ctx, (size_t)cap * sizeof *more);
     if (!more) return false;
-    if (w->echo_n) memcpy(more, w->echo, (size_t)w->echo_n * sizeof *more);
-    atvi_block_free(w->ctx, w->echo);
-    w->echo = more;
-    w->echo_cap = cap;
+    if (w->echoes.n) memcpy(more, w->echoes.of, (size_t)w->echoes.n * sizeof *more);
+    atvi_block_free(w->ctx, w->echoes.of);
+    w->echoes.of = more;
+    w->echoes.cap = cap;
   }
-  w->echo[w->echo_n++] = e;
+  w->echoes.of[w->echoes.n++] = e;
   return true;
 }
 
@@ -127,8 +128,12 @@ static bool come_again(const atvi_ode *ode, atvi_ode_work *w, int l, int32_t ord
   for (atvi_idx d = 0; d < ode->n_delay; d++) {
     const double t = w->t[l] + lag_of(ode, w, d, l);
     if (!first_lag(ode, d) || !(t < end)) continue;
-    atvi_ode_echo e = {
-        .t = t, .lane = l, .from = w->instant[l], .delay = (int32_t)d, .order = order + 1, .mover = -1};
+    atvi_ode_echo e = {.t = t,
+                       .lane = l,
+                       .from = w->echoes.instant[l],
+                       .delay = (int32_t)d,
+                       .order = order + 1,
+                       .mover = -1};
     if (!push_echo(w, e)) return false;
     reached(ode, w, echo_mover(ode), t, l, true);
   }
@@ -137,15 +142,16 @@ static bool come_again(const atvi_ode *ode, atvi_ode_work *w, int l, int32_t ord
 
 /* Lanes pass the echoes that they have reached. */
 static bool pass_echoes(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, unsigned *fresh) {
-  while (w->echo_low < w->echo_n && w->echo[w->echo_low].done) w->echo_low++;
-  for (atvi_idx i = w->echo_low, n = w->echo_n; i < n; i++) {
-    const int l = w->echo[i].lane;
-    if (w->echo[i].done || !in(lanes, l) || !reached(ode, w, echo_mover(ode), w->echo[i].t, l, false))
+  while (w->echoes.low < w->echoes.n && w->echoes.of[w->echoes.low].done) w->echoes.low++;
+  for (atvi_idx i = w->echoes.low, n = w->echoes.n; i < n; i++) {
+    const int l = w->echoes.of[i].lane;
+    if (w->echoes.of[i].done || !in(lanes, l) ||
+        !reached(ode, w, echo_mover(ode), w->echoes.of[i].t, l, false))
       continue;
-    w->echo[i].done = true;
+    w->echoes.of[i].done = true;
     *fresh |= 1u << l;
-    if (w->instant[l] < 0) w->instant[l] = (int32_t)i;
-    if (!come_again(ode, w, l, w->echo[i].order)) return false;
+    if (w->echoes.instant[l] < 0) w->echoes.instant[l] = (int32_t)i;
+    if (!come_again(ode, w, l, w->echoes.of[i].order)) return false;
   }
   return true;
 }
@@ -185,7 +191,7 @@ static double leading(const atvi_ode *ode, const atvi_ode_work *w, const double 
   double most = -HUGE_VAL;
   *which = -1;
   for (int e = 0; e < ode->n_root; e++)
-    if (!(w->on[l] >> e & 1) && g[e * ATVI_LANES + l] > most) most = g[e * ATVI_LANES + l], *which = e;
+    if (!(w->roots.on[l] >> e & 1) && g[e * ATVI_LANES + l] > most) most = g[e * ATVI_LANES + l], *which = e;
   return most;
 }
 
@@ -237,7 +243,7 @@ static bool turns(const atvi_ode *ode, const atvi_ode_work *w, const double *g, 
     if (c->on & bit && x < 0) {
       c->left_at = c->left ? c->left_at : p;
       c->on &= ~bit;
-      c->left |= w->on[l] & bit;
+      c->left |= w->roots.on[l] & bit;
     } else if (!(c->on & bit) && x > 0) {
       *part = c->left & bit ? c->left_at : p;
       return true;
@@ -253,22 +259,22 @@ static unsigned suspects(const atvi_ode *ode, atvi_ode_work *w, unsigned accepte
   const double *k0 = w->k, *k1 = w->k + (ATVI_ODE_STAGES - 1) * size;
   course c[ATVI_LANES];
   unsigned found = 0;
-  for (int l = 0; l < ATVI_LANES; l++) c[l] = (course){.on = w->on[l]};
+  for (int l = 0; l < ATVI_LANES; l++) c[l] = (course){.on = w->roots.on[l]};
   for (int p = 1; p <= INNER; p++) {
     const double q = (double)p / INNER;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES)
       for (int l = 0; l < ATVI_LANES; l++) {
         double y0 = w->y[i + l], dy = w->ynew[i + l] - y0, h = w->hs[l];
-        w->mid[i + l] =
+        w->roots.mid[i + l] =
             y0 + q * dy + q * (q - 1) * ((1 - 2 * q) * dy + (q - 1) * h * k0[i + l] + q * h * k1[i + l]);
       }
     for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + q * w->hs[l];
     if (p == INNER)
-      roots_at(ode, w, w->tnew, w->ynew, w->gtry);
+      roots_at(ode, w, w->tnew, w->ynew, w->roots.gtry);
     else
-      roots_at(ode, w, w->ts, w->mid, w->gtry);
+      roots_at(ode, w, w->ts, w->roots.mid, w->roots.gtry);
     for (int l = 0; l < ATVI_LANES; l++)
-      if (in(accepted & ~found, l) && turns(ode, w, w->gtry, l, p, &c[l], &part[l])) found |= 1u << l;
+      if (in(accepted & ~found, l) && turns(ode, w, w->roots.gtry, l, p, &c[l], &part[l])) found |= 1u << l;
   }
   return found;
 }
@@ -277,17 +283,17 @@ void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
   static const double SHORT = 1e-6; /* of the step */
   const atvi_idx first = first_root(ode);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
-    for (int l = 0; l < ATVI_LANES; l++) w->mid[i + l] = w->y[i + l] + SHORT * w->h[l] * w->k[i + l];
+    for (int l = 0; l < ATVI_LANES; l++) w->roots.mid[i + l] = w->y[i + l] + SHORT * w->h[l] * w->k[i + l];
   for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + SHORT * w->h[l];
-  roots_at(ode, w, w->ts, w->mid, w->gtry);
+  roots_at(ode, w, w->ts, w->roots.mid, w->roots.gtry);
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(lanes, l) || !is_root(ode, w->mover[l])) continue;
     const atvi_idx e = w->mover[l] - first, at = e * ATVI_LANES + l;
-    bool kept = fabs(w->g[at] - w->gfired[l]) <= SAME_G * fabs(w->gfired[l]);
-    if (!kept || !(w->gtry[at] < w->g[at])) continue;
-    w->on[l] &= ~((uint64_t)1 << e);
-    w->skip[l] = 2 * SHORT * w->h[l] * fabs(w->g[at]) / (w->g[at] - w->gtry[at]);
-    w->g[at] = -fabs(w->g[at]);
+    bool kept = fabs(w->roots.g[at] - w->roots.gfired[l]) <= SAME_G * fabs(w->roots.gfired[l]);
+    if (!kept || !(w->roots.gtry[at] < w->roots.g[at])) continue;
+    w->roots.on[l] &= ~((uint64_t)1 << e);
+    w->roots.skip[l] = 2 * SHORT * w->h[l] * fabs(w->roots.g[at]) / (w->roots.g[at] - w->roots.gtry[at]);
+    w->roots.g[at] = -fabs(w->roots.g[at]);
   }
 }
 
@@ -304,18 +310,18 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
     least[l] = 4 * DBL_EPSILON * fmax(fabs(w->t[l]), fabs(tend[l]));
     double h = part[l] < INNER ? w->hs[l] * part[l] / INNER : w->hs[l];
     b[l] = (bracket){.full = w->hs[l],
-                     .lo = fmin(w->skip[l], h),
+                     .lo = fmin(w->roots.skip[l], h),
                      .hi = h,
-                     .glo = leading(ode, w, w->g, l, &e),
+                     .glo = leading(ode, w, w->roots.g, l, &e),
                      .ghi = HUGE_VAL};
     set_length(w, l, h, b[l].full, tend[l]);
   }
   for (int try = 0; seek; try++) {
     attempt(ode, w);
-    roots_at(ode, w, w->tnew, w->ynew, w->gtry);
+    roots_at(ode, w, w->tnew, w->ynew, w->roots.gtry);
     for (int l = 0; l < ATVI_LANES; l++) {
       if (!in(seek, l)) continue;
-      double g = leading(ode, w, w->gtry, l, &e), x = w->hs[l];
+      double g = leading(ode, w, w->roots.gtry, l, &e), x = w->hs[l];
       if (try == 0 && !(g > 0)) { /* just a shorter step */
         seek &= ~(1u << l);
         continue;
@@ -324,7 +330,7 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
       bool done = b[l].hi - b[l].lo <= least[l] || try >= MOST_TRIES;
       if (done && x == b[l].hi) {
         which[l] = e;
-        w->gfired[l] = g;
+        w->roots.gfired[l] = g;
         seek &= ~(1u << l);
       } else {
         set_length(w, l, done ? b[l].hi : next_length(&b[l], least[l], try), b[l].full, tend[l]);
@@ -337,9 +343,9 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
 
 /* A root acts where lane l is: an instant that comes again. */
 static bool note_instant(const atvi_ode *ode, atvi_ode_work *w, int l) {
-  if (!w->n_delay) return true;
-  if (w->instant[l] < 0) {
-    w->instant[l] = (int32_t)w->echo_n;
+  if (!w->delay.n) return true;
+  if (w->echoes.instant[l] < 0) {
+    w->echoes.instant[l] = (int32_t)w->echoes.n;
     atvi_ode_echo e = {.t = w->t[l], .lane = l, .from = -1, .delay = -1, .mover = w->mover[l], .done = true};
     if (!push_echo(w, e)) return false;
   }
@@ -350,8 +356,8 @@ static bool note_instant(const atvi_ode *ode, atvi_ode_work *w, int l) {
 static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, unsigned *fresh) {
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(mask, l)) continue;
-    w->on[l] |= (uint64_t)1 << e;
-    if (w->fired[l]++ < MOST_FIRED && w->close[l] < MOST_CLOSE) {
+    w->roots.on[l] |= (uint64_t)1 << e;
+    if (w->roots.fired[l]++ < MOST_FIRED && w->roots.close[l] < MOST_CLOSE) {
       if (!note_instant(ode, w, l)) return false;
       continue;
     }
@@ -364,9 +370,9 @@ static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, un
 
 /* Roots of these lanes where they are; those of the others, which have not moved, stay as `release` may have left them. */
 static void refresh_roots(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
-  roots_at(ode, w, w->t, w->y, w->gtry);
+  roots_at(ode, w, w->t, w->y, w->roots.gtry);
   for (atvi_idx i = 0; i < ode->n_root * ATVI_LANES; i++)
-    if (in(lanes, (int)(i % ATVI_LANES))) w->g[i] = w->gtry[i];
+    if (in(lanes, (int)(i % ATVI_LANES))) w->roots.g[i] = w->roots.gtry[i];
 }
 
 bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const int *which, unsigned *fresh) {
@@ -376,8 +382,8 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const 
       if (which[l] == e && in(w->run, l)) {
         mask |= 1u << l;
         w->mover[l] = (int32_t)(first_root(ode) + e);
-        w->close[l] = w->t[l] - w->last_fired[l] < CLOSE * w->span ? w->close[l] + 1 : 0;
-        w->last_fired[l] = w->t[l];
+        w->roots.close[l] = w->t[l] - w->roots.last_fired[l] < CLOSE * w->span ? w->roots.close[l] + 1 : 0;
+        w->roots.last_fired[l] = w->t[l];
       }
     if (mask && !fire(ode, w, e, mask, fresh)) return false;
   }
@@ -388,8 +394,8 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const 
       unsigned mask = 0;
       for (int l = 0; l < ATVI_LANES; l++) {
         if (!in(lanes, l)) continue;
-        bool now = w->holds[e * ATVI_LANES + l] != 0, was = w->on[l] >> e & 1;
-        if (!now) w->on[l] &= ~((uint64_t)1 << e);
+        bool now = w->roots.holds[e * ATVI_LANES + l] != 0, was = w->roots.on[l] >> e & 1;
+        if (!now) w->roots.on[l] &= ~((uint64_t)1 << e);
         if (now && !was && in(w->run, l)) mask |= 1u << l;
       }
       again = mask != 0;
@@ -405,7 +411,7 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const 
 static const atvi_ode_record *next_of(const atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
                                       int lane) {
   for (atvi_idx i = 1; i < n; i++) {
-    r = (const atvi_ode_record *)((const char *)r + w->stride);
+    r = (const atvi_ode_record *)((const char *)r + w->tape.stride);
     if (in(r->mask, lane)) return r;
   }
   return NULL;
@@ -419,9 +425,9 @@ static void find_root(const atvi_ode *ode, atvi_ode_work *w, int e,
   w->kern->refresh(ode, w, ATVI_ODE_ALL);
   for (int it = 0; it < ITERATIONS; it++) {
     attempt(ode, w);
-    roots_at(ode, w, w->tnew, w->ynew, w->gtry);
+    roots_at(ode, w, w->tnew, w->ynew, w->roots.gtry);
     for (int l = 0; l < ATVI_LANES; l++) {
-      double x = w->hs[l], now = w->gtry[e * ATVI_LANES + l];
+      double x = w->hs[l], now = w->roots.gtry[e * ATVI_LANES + l];
       double to = it ? x - now * (x - h[l]) / (now - g[l]) : x * (1 - t0);
       h[l] = x, g[l] = now;
       if (isfinite(to) && to > 0 && now != 0) w->hs[l] = to, w->tnew[l] = w->t[l] + to;
@@ -432,10 +438,10 @@ static void find_root(const atvi_ode *ode, atvi_ode_work *w, int e,
 /* The time of a mover in lane l of a replay; i: the number of the instant, with delays. */
 static double replay_time(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t i, int l) {
   if (mover < first_root(ode)) return time_of(ode, w, mover, l);
-  if (!w->n_delay) return w->tevent[l];
+  if (!w->delay.n) return w->roots.tevent[l];
   double lag = 0;
-  for (; w->echo[i].from >= 0; i = w->echo[i].from) lag += lag_of(ode, w, w->echo[i].delay, l);
-  const atvi_ode_echo *e = &w->echo[i];
+  for (; w->echoes.of[i].from >= 0; i = w->echoes.of[i].from) lag += lag_of(ode, w, w->echoes.of[i].delay, l);
+  const atvi_ode_echo *e = &w->echoes.of[i];
   return lag + (e->mover < 0 ? e->t : is_root(ode, e->mover) ? e->replay[l] : time_of(ode, w, e->mover, l));
 }
 
@@ -453,21 +459,22 @@ void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
   }
   if (to < 0 || !is_root(ode, to)) return;
   find_root(ode, w, to - (int32_t)first_root(ode), attempt);
-  memcpy(w->n_delay ? w->echo[next->echo[lane]].replay : w->tevent, w->tnew, sizeof w->tevent);
+  memcpy(w->delay.n ? w->echoes.of[next->echo[lane]].replay : w->roots.tevent, w->tnew,
+         sizeof w->roots.tevent);
 }
 
 /* ---- the way back ---- */
 
 void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar) {
-  const double *k = w->kk + stage * w->n * ATVI_LANES;
+  const double *k = w->back.kk + stage * w->n * ATVI_LANES;
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
-    for (int l = 0; l < ATVI_LANES; l++) w->hbar[l] += k[i + l] * kbar[i + l];
+    for (int l = 0; l < ATVI_LANES; l++) w->back.hbar[l] += k[i + l] * kbar[i + l];
 }
 
 void atvi_ode_note_time(atvi_ode_work *w, double c) {
   for (int l = 0; l < ATVI_LANES; l++) {
-    w->tbar_end[l] += c * w->tbar[l];
-    w->tbar_start[l] += (1 - c) * w->tbar[l];
+    w->back.tbar_end[l] += c * w->back.tbar[l];
+    w->back.tbar_start[l] += (1 - c) * w->back.tbar[l];
   }
 }
 
@@ -478,37 +485,37 @@ typedef struct {
 /* As atvi_ode_step_back, with the adjoints of the two ends' times. */
 static ends back_noting(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
   ends out;
-  for (int l = 0; l < ATVI_LANES; l++) w->hbar[l] = w->tbar_end[l] = w->tbar_start[l] = 0;
-  w->noting = true;
+  for (int l = 0; l < ATVI_LANES; l++) w->back.hbar[l] = w->back.tbar_end[l] = w->back.tbar_start[l] = 0;
+  w->back.noting = true;
   atvi_ode_step_back(ode, w, r, parbar);
-  w->noting = false;
+  w->back.noting = false;
   for (int l = 0; l < ATVI_LANES; l++) {
-    out.end[l] = w->hbar[l] / r->h[l] + w->tbar_end[l];
-    out.start[l] = w->tbar_start[l] - w->hbar[l] / r->h[l];
+    out.end[l] = w->back.hbar[l] / r->h[l] + w->back.tbar_end[l];
+    out.start[l] = w->back.tbar_start[l] - w->back.hbar[l] / r->h[l];
   }
-  if (w->n_delay) atvi_ode_delay_ends(w, r, out.start, out.end);
+  if (w->delay.n) atvi_ode_delay_ends(w, r, out.start, out.end);
   return out;
 }
 
-/* The state at the instant, into w->mid. */
+/* The state at the instant, into w->roots.mid. */
 static void state_at(atvi_ode_work *w, const atvi_ode_instant *at, unsigned lanes) {
   for (int l = 0; l < ATVI_LANES; l++) {
     const double *y = in(lanes, l) ? atvi_ode_record_y(atvi_ode_record_at(w, at->record[l])) : w->zero;
-    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) w->mid[i] = y[i];
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) w->roots.mid[i] = y[i];
   }
 }
 
 /* Adjoint of the time of an instant. */
 static double bar_of(const atvi_ode_work *w, const atvi_ode_instant *at, int l) {
-  return at->bar[l] + (at->echo[l] >= 0 ? w->echo[at->echo[l]].bar : 0);
+  return at->bar[l] + (at->echo[l] >= 0 ? w->echoes.of[at->echo[l]].bar : 0);
 }
 
 /* What has moved an instant, other than a root, gains its adjoint. */
 static void give(const atvi_ode *ode, const atvi_ode_work *w, const atvi_ode_instant *at, int l, double bar,
                  double *parbar) {
-  const atvi_ode_echo *e = at->mover[l] == echo_mover(ode) ? &w->echo[at->echo[l]] : NULL;
+  const atvi_ode_echo *e = at->mover[l] == echo_mover(ode) ? &w->echoes.of[at->echo[l]] : NULL;
   const atvi_idx par = e ? ode->delay[e->delay].par : par_of(ode, at->mover[l]);
-  if (e) w->echo[e->from].bar += bar;
+  if (e) w->echoes.of[e->from].bar += bar;
   if (par >= 0) parbar[par * ATVI_LANES + l] += bar;
 }
 
@@ -518,7 +525,7 @@ void atvi_ode_instant_pulse(const atvi_ode_work *w, atvi_idx i, atvi_ode_instant
     if (!in(r->mask, l)) continue;
     if (r->mover[l] >= 0) {
       at->mover[l] = r->mover[l];
-      at->bar[l] += w->tbar[l];
+      at->bar[l] += w->back.tbar[l];
       if (r->echo[l] >= 0) at->echo[l] = r->echo[l];
     }
     at->record[l] = i;
@@ -532,25 +539,25 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
     tied |= (unsigned)(in(r->landed, l) && at->mover[l] >= 0 && !is_root(ode, at->mover[l])) << l;
   if (!tied) return;
   state_at(w, at, tied);
-  atvi_ode_run(w, &ode->rhs, r->tnew, w->mid, NULL, w->kk, NULL);
+  atvi_ode_run(w, &ode->rhs, r->tnew, w->roots.mid, NULL, w->back.kk, NULL);
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(tied, l)) continue;
-    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) at->bar[l] += w->lam[i] * w->kk[i];
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) at->bar[l] += w->lam[i] * w->back.kk[i];
     give(ode, w, at, l, bar_of(w, at, l), parbar);
     at->mover[l] = at->echo[l] = -1;
     at->bar[l] = 0;
   }
 }
 
-/* The roots of the lanes in `roots`, at their instants, times seed: dg/dy to w->lam, dg/dpar added to parbar; dg/dt is in w->tbar. */
+/* The roots of the lanes in `roots`, at their instants, times seed: dg/dy to w->lam, dg/dpar added to parbar; dg/dt is in w->back.tbar. */
 static void seed_roots(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
                        const atvi_ode_instant *at, unsigned roots, const double *seed, double *parbar) {
   const atvi_idx first = first_root(ode);
   state_at(w, at, roots);
   for (atvi_idx e = 0; e < ode->n_root; e++)
     for (int l = 0; l < ATVI_LANES; l++)
-      w->gtry[e * ATVI_LANES + l] = in(roots, l) && at->mover[l] - first == e ? seed[l] : 0;
-  atvi_ode_run(w, &ode->root_vjp, r->tnew, w->mid, w->gtry, w->err, parbar);
+      w->roots.gtry[e * ATVI_LANES + l] = in(roots, l) && at->mover[l] - first == e ? seed[l] : 0;
+  atvi_ode_run(w, &ode->root_vjp, r->tnew, w->roots.mid, w->roots.gtry, w->err, parbar);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
     w->lam[i] = in(roots, (int)(i % ATVI_LANES)) ? w->err[i] : 0;
 }
@@ -560,19 +567,19 @@ static ends back_to_root(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_r
                          const atvi_ode_instant *at, unsigned roots, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
   double slope[ATVI_LANES], share[ATVI_LANES];
-  memcpy(w->lam2, w->lam, (size_t)size * sizeof *w->lam);
-  w->unhanded = w->untaken = true;
-  seed_roots(ode, w, r, at, roots, w->one, w->par2);
-  memcpy(slope, w->tbar, sizeof slope);
-  const ends of_g = back_noting(ode, w, r, w->par2);
-  w->untaken = false;
-  memcpy(w->lam, w->lam2, (size_t)size * sizeof *w->lam);
-  const ends free = back_noting(ode, w, r, w->par2);
-  w->unhanded = false;
+  memcpy(w->back.lam2, w->lam, (size_t)size * sizeof *w->lam);
+  w->delay.unhanded = w->delay.untaken = true;
+  seed_roots(ode, w, r, at, roots, w->one, w->back.par2);
+  memcpy(slope, w->back.tbar, sizeof slope);
+  const ends of_g = back_noting(ode, w, r, w->back.par2);
+  w->delay.untaken = false;
+  memcpy(w->lam, w->back.lam2, (size_t)size * sizeof *w->lam);
+  const ends free = back_noting(ode, w, r, w->back.par2);
+  w->delay.unhanded = false;
   for (int l = 0; l < ATVI_LANES; l++)
     share[l] = in(roots, l) ? -(bar_of(w, at, l) + free.end[l]) / (slope[l] + of_g.end[l]) : 0;
   seed_roots(ode, w, r, at, roots, share, parbar);
-  for (atvi_idx i = 0; i < size; i++) w->lam[i] += w->lam2[i];
+  for (atvi_idx i = 0; i < size; i++) w->lam[i] += w->back.lam2[i];
   return back_noting(ode, w, r, parbar);
 }
 

@@ -23,7 +23,7 @@ ALWAYS const double *stage_time(double *ts, const double *t, const double *tnew,
 void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_tsit5;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
-  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
   for (int s = 1; s < 6; s++) {
     double *y = w->ys + s * size;
     combine(s, n, tb->a[s], w->hs, w->y, w->k, y);
@@ -40,7 +40,7 @@ void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
 void ATVI_ISA_NAME(atvi_ode_rk4_step)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_rk4;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
-  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
   atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->k, NULL);
   for (int s = 1; s < 4; s++) {
     double *y = w->ys + s * size;
@@ -49,7 +49,7 @@ void ATVI_ISA_NAME(atvi_ode_rk4_step)(const atvi_ode *ode, atvi_ode_work *w) {
     atvi_ode_run(w, &ode->rhs, t, y, NULL, w->k + s * size, NULL);
   }
   combine(4, n, tb->a[4], w->hs, w->y, w->k, w->ynew);
-  if (w->n_delay) atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
+  if (w->delay.n) atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
 }
 
 void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w,
@@ -58,8 +58,8 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
   const atvi_idx n = w->n, size = n * ATVI_LANES;
   const int stages = tb->stages;
   double *y = atvi_ode_record_y(r), *bar = w->k;
-  const double *later = w->keeps ? y : w->ys; /* stages 1, 2, ... follow here */
-  for (int s = 1; s < stages && !w->keeps; s++) {
+  const double *later = w->tape.keeps ? y : w->ys; /* stages 1, 2, ... follow here */
+  for (int s = 1; s < stages && !w->tape.keeps; s++) {
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s - 1]);
     atvi_ode_run(w, &ode->rhs, t, s == 1 ? y : later + (s - 1) * size, NULL, w->k + (s - 1) * size, NULL);
     combine(s, n, tb->a[s], r->h, y, w->k, w->ys + s * size);
@@ -70,11 +70,11 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
     int m = stages - s; /* adjoints known */
     combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
-    if (w->noting) atvi_ode_note_stage(w, s, w->err);
-    if (w->n_delay) atvi_ode_delay_take(w, r, s, 1, w->err);
+    if (w->back.noting) atvi_ode_note_stage(w, s, w->err);
+    if (w->delay.n) atvi_ode_delay_take(w, r, s, 1, w->err);
     atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
-    if (w->n_delay) atvi_ode_delay_hand(ode, w, r, t, parbar);
-    if (w->noting) atvi_ode_note_time(w, tb->c[s]);
+    if (w->delay.n) atvi_ode_delay_hand(ode, w, r, t, parbar);
+    if (w->back.noting) atvi_ode_note_time(w, tb->c[s]);
   }
   combine(stages, n, ONES, w->one, bar, bar + size, w->err);
   assign(n, r->h, w->err, w->lam);

@@ -156,32 +156,32 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.scratch, scratch_size(o));
   ATVI_TAKE(a, head.fresh, most_stops(o));
   if (o->n_delay) {
-    ATVI_TAKE(a, head.past, size);
-    ATVI_TAKE(a, head.past_bar, size);
-    ATVI_TAKE(a, head.dbar, o->n_delay * ATVI_LANES);
-    ATVI_TAKE(a, head.hint, o->n_delay * ATVI_LANES);
+    ATVI_TAKE(a, head.delay.past, size);
+    ATVI_TAKE(a, head.delay.past_bar, size);
+    ATVI_TAKE(a, head.delay.dbar, o->n_delay * ATVI_LANES);
+    ATVI_TAKE(a, head.delay.hint, o->n_delay * ATVI_LANES);
   }
   if (moves(o) || o->path.fn || o->n_delay) {
-    ATVI_TAKE(a, head.kk, 7 * size);
-    ATVI_TAKE(a, head.yend, size);
-    ATVI_TAKE(a, head.mid, size);
+    ATVI_TAKE(a, head.back.kk, 7 * size);
+    ATVI_TAKE(a, head.back.yend, size);
+    ATVI_TAKE(a, head.roots.mid, size);
   }
   if (moves(o)) {
     ATVI_TAKE(a, head.done, most_moving(o) + 1);
-    ATVI_TAKE(a, head.g, (o->n_root + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.gtry, (o->n_root + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.holds, (o->n_root + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.lam2, size);
-    ATVI_TAKE(a, head.par2, (o->n_par + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.roots.g, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.roots.gtry, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.roots.holds, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.back.lam2, size);
+    ATVI_TAKE(a, head.back.par2, (o->n_par + 1) * ATVI_LANES);
   }
-  if (o->steady) ATVI_TAKE(a, head.rest, size);
+  if (o->steady) ATVI_TAKE(a, head.rest.y, size);
   if (o->method == ATVI_ODE_STIFF) {
-    ATVI_TAKE(a, head.lu, o->n * size);
-    ATVI_TAKE(a, head.lu2, o->n * size);
-    ATVI_TAKE(a, head.piv, size);
-    ATVI_TAKE(a, head.piv2, size);
-    ATVI_TAKE(a, head.jac, (o->shape ? o->shape->n_entry + 1 : o->n * o->n) * ATVI_LANES);
-    ATVI_TAKE(a, head.tables, 2 * o->n + o->n * o->n);
+    ATVI_TAKE(a, head.linear.lu, o->n * size);
+    ATVI_TAKE(a, head.linear.lu2, o->n * size);
+    ATVI_TAKE(a, head.linear.piv, size);
+    ATVI_TAKE(a, head.linear.piv2, size);
+    ATVI_TAKE(a, head.linear.jac, (o->shape ? o->shape->n_entry + 1 : o->n * o->n) * ATVI_LANES);
+    ATVI_TAKE(a, head.linear.tables, 2 * o->n + o->n * o->n);
   }
   if (w) *w = head;
   return w;
@@ -192,10 +192,10 @@ const atvi_ode_kernels *atvi_ode_kernels_of(atvi_isa isa) { return &kernels[isa]
 /* Every entry may differ from 0. */
 static void fill_dense(atvi_ode_work *w) {
   const atvi_idx n = w->n;
-  int32_t *order = w->tables, *last = order + n, *at = last + n;
+  int32_t *order = w->linear.tables, *last = order + n, *at = last + n;
   for (atvi_idx i = 0; i < n; i++) order[i] = (int32_t)i, last[i] = (int32_t)(n - 1);
   for (atvi_idx i = 0; i < n * n; i++) at[i] = (int32_t)i;
-  w->dense = (atvi_ode_shape){.n_entry = n * n, .at = at, .order = order, .low = last, .right = last};
+  w->linear.dense = (atvi_ode_shape){.n_entry = n * n, .at = at, .order = order, .low = last, .right = last};
 }
 
 static void fill(atvi_ode_work *w, const atvi_ode *o) {
@@ -205,22 +205,23 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->n_par = o->n_par;
   w->n_tab = o->n_tab;
   w->moves = moves(o);
-  w->n_delay = o->n_delay;
+  w->delay.n = o->n_delay;
   w->tol_rel = stiff ? STIFF_TOL * o->tol_rel : o->tol_rel;
   w->tol_abs = stiff ? STIFF_TOL * o->tol_abs : o->tol_abs;
   w->root = stiff ? 8 : 10;
   w->fade = stiff ? 1 : FADE;
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(w->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
-  w->keeps = stiff || o->n_delay ||
-             (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * most_stops(o) <= KEEP_STATES_STOPS);
-  w->stride =
-      sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
-  if (o->n_delay) w->stride += atvi_ode_delay_room(o->n) * sizeof(double);
+  w->tape.keeps =
+      stiff || o->n_delay ||
+      (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * most_stops(o) <= KEEP_STATES_STOPS);
+  w->tape.stride =
+      sizeof(atvi_ode_record) + (size_t)(w->tape.keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
+  if (o->n_delay) w->tape.stride += atvi_ode_delay_room(o->n) * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
   if (o->steady) w->frozen = w->start;
   if (stiff) fill_dense(w);
-  w->shape = o->shape ? o->shape : &w->dense;
+  w->linear.shape = o->shape ? o->shape : &w->linear.dense;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
                                : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
                                                            : &atvi_ode_tsit5;
@@ -262,23 +263,23 @@ atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work 
 
 void atvi_ode_work_free(atvi_ode_work *w) {
   if (!w) return;
-  atvi_block_free(w->ctx, w->tape);
-  atvi_block_free(w->ctx, w->echo);
+  atvi_block_free(w->ctx, w->tape.bytes);
+  atvi_block_free(w->ctx, w->echoes.of);
   atvi_block_free(w->ctx, w);
 }
 
 atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w) {
-  if (w->tape_n == w->tape_cap) {
-    atvi_idx cap = w->tape_cap ? 2 * w->tape_cap : 64;
-    if ((size_t)cap > SIZE_MAX / 2 / w->stride) return NULL;
-    char *more = atvi_block(w->ctx, (size_t)cap * w->stride);
+  if (w->tape.n == w->tape.cap) {
+    atvi_idx cap = w->tape.cap ? 2 * w->tape.cap : 64;
+    if ((size_t)cap > SIZE_MAX / 2 / w->tape.stride) return NULL;
+    char *more = atvi_block(w->ctx, (size_t)cap * w->tape.stride);
     if (!more) return NULL;
-    if (w->tape_n) memcpy(more, w->tape, (size_t)w->tape_n * w->stride);
-    atvi_block_free(w->ctx, w->tape);
-    w->tape = more;
-    w->tape_cap = cap;
+    if (w->tape.n) memcpy(more, w->tape.bytes, (size_t)w->tape.n * w->tape.stride);
+    atvi_block_free(w->ctx, w->tape.bytes);
+    w->tape.bytes = more;
+    w->tape.cap = cap;
   }
-  return atvi_ode_record_at(w, w->tape_n);
+  return atvi_ode_record_at(w, w->tape.n);
 }
 
 void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg) {

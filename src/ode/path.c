@@ -49,15 +49,16 @@ void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_recor
   const atvi_idx size = w->n * ATVI_LANES;
   const double *y = atvi_ode_record_y(r);
   for (int s = 0; s < tb->stages; s++) {
-    double *k = w->kk + s * size;
+    double *k = w->back.kk + s * size;
     for (atvi_idx i = 0; i < size; i++) {
       double sum = 0, h = r->h[i % ATVI_LANES];
-      for (int j = 0; j < s; j++) sum += tb->a[s][j] * w->kk[j * size + i];
-      w->mid[i] = y[i] + h * sum;
-      if (stiff && s) k[i] = (y[s * size + i] - w->mid[i]) / (h * tb->a[s][s]);
+      for (int j = 0; j < s; j++) sum += tb->a[s][j] * w->back.kk[j * size + i];
+      w->roots.mid[i] = y[i] + h * sum;
+      if (stiff && s) k[i] = (y[s * size + i] - w->roots.mid[i]) / (h * tb->a[s][s]);
     }
     for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = tb->c[s] == 1 ? r->tnew[l] : r->t[l] + tb->c[s] * r->h[l];
-    if (!stiff || !s) atvi_ode_run(w, &ode->rhs, w->ts, s && w->keeps ? y + s * size : w->mid, NULL, k, NULL);
+    if (!stiff || !s)
+      atvi_ode_run(w, &ode->rhs, w->ts, s && w->tape.keeps ? y + s * size : w->roots.mid, NULL, k, NULL);
   }
 }
 
@@ -66,29 +67,29 @@ static void finish(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record 
   const atvi_idx size = w->n * ATVI_LANES;
   const double *y = atvi_ode_record_y(r);
   if (ode->method == ATVI_ODE_MAP) {
-    atvi_ode_run(w, &ode->rhs, r->t, y, NULL, w->yend, NULL);
+    atvi_ode_run(w, &ode->rhs, r->t, y, NULL, w->back.yend, NULL);
     return;
   }
   atvi_ode_slopes(ode, w, r);
   const atvi_ode_tableau *tb = ode->method == ATVI_ODE_RK4 ? &atvi_ode_rk4 : &atvi_ode_tsit5;
   for (atvi_idx i = 0; i < size; i++) {
     double sum = 0;
-    for (int j = 0; j < tb->stages; j++) sum += tb->a[tb->stages][j] * w->kk[j * size + i];
-    w->yend[i] = ode->method == ATVI_ODE_STIFF ? y[5 * size + i] : y[i] + r->h[i % ATVI_LANES] * sum;
+    for (int j = 0; j < tb->stages; j++) sum += tb->a[tb->stages][j] * w->back.kk[j * size + i];
+    w->back.yend[i] = ode->method == ATVI_ODE_STIFF ? y[5 * size + i] : y[i] + r->h[i % ATVI_LANES] * sum;
   }
   if (ode->method != ATVI_ODE_STIFF)
-    atvi_ode_run(w, &ode->rhs, r->tnew, w->yend, NULL, w->kk + 6 * size, NULL);
+    atvi_ode_run(w, &ode->rhs, r->tnew, w->back.yend, NULL, w->back.kk + 6 * size, NULL);
 }
 
 static double between(const atvi_ode *ode, const atvi_ode_work *w, const atvi_ode_record *r, atvi_idx i,
                       double q, const double b[7]) {
   const atvi_idx size = w->n * ATVI_LANES;
-  const double y0 = atvi_ode_record_y(r)[i], y1 = w->yend[i], h = r->h[i % ATVI_LANES];
+  const double y0 = atvi_ode_record_y(r)[i], y1 = w->back.yend[i], h = r->h[i % ATVI_LANES];
   double sum = 0;
   if (q <= 0) return y0;
   if (q >= 1) return y1;
   if (ode->method == ATVI_ODE_MAP) return y0;
-  for (int j = 0; j < 7; j++) sum += b[j] != 0 ? b[j] * w->kk[j * size + i] : 0;
+  for (int j = 0; j < 7; j++) sum += b[j] != 0 ? b[j] * w->back.kk[j * size + i] : 0;
   return y0 + h * sum;
 }
 
@@ -99,17 +100,17 @@ void atvi_ode_piece_eval(const atvi_ode_piece *p, const double q[ATVI_LANES], do
     atvi_ode_dense_weights(p->ode->method, q[l], b, NULL);
     w->ts[l] = q[l] >= 1 ? p->record->tnew[l] : p->t[l] + q[l] * p->h[l];
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
-      w->mid[i] = p->mask >> l & 1 && p->h[l] > 0 ? between(p->ode, w, p->record, i, q[l], b)
-                                                  : atvi_ode_record_y(p->record)[i];
+      w->roots.mid[i] = p->mask >> l & 1 && p->h[l] > 0 ? between(p->ode, w, p->record, i, q[l], b)
+                                                        : atvi_ode_record_y(p->record)[i];
   }
-  atvi_ode_run(w, &p->ode->path, w->ts, w->mid, NULL, out, NULL);
+  atvi_ode_run(w, &p->ode->path, w->ts, w->roots.mid, NULL, out, NULL);
 }
 
 void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
                    void (*fn)(void *user, const atvi_ode_piece *piece), void *user) {
   w->par = par;
-  w->ode = ode;
-  for (atvi_idx i = 0; i < w->tape_n; i++) {
+  w->delay.ode = ode;
+  for (atvi_idx i = 0; i < w->tape.n; i++) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
     const bool pulse = r->pulse >= 0;
     if (pulse && i > 0) continue;

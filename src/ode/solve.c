@@ -28,7 +28,7 @@ void atvi_ode_fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome) {
 bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, atvi_idx moving,
                           unsigned mask) {
   const atvi_idx size = w->n * ATVI_LANES;
-  if (w->taping) {
+  if (w->tape.on) {
     atvi_ode_record *r = atvi_ode_tape_next(w);
     if (!r) return false;
     memcpy(r->t, w->t, sizeof r->t);
@@ -39,10 +39,10 @@ bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse,
     r->pulse = (int32_t)pulse;
     r->moving = (int32_t)moving;
     memcpy(r->mover, w->mover, sizeof r->mover);
-    memcpy(r->echo, w->instant, sizeof r->echo);
+    memcpy(r->echo, w->echoes.instant, sizeof r->echo);
     memcpy(r->passed, w->passed, sizeof r->passed);
     memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
-    w->tape_n++;
+    w->tape.n++;
   }
   if (moving >= 0) atvi_ode_set_moving(ode, w, moving, mask);
   atvi_ode_run(w, &ode->pulse[pulse], w->t, w->y, NULL, w->ynew, NULL);
@@ -111,7 +111,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
   atvi_ode_aim(ode, w);
   w->par = par;
   memcpy(w->y, y0, (size_t)size * sizeof *y0);
-  if (w->n_delay) atvi_ode_delay_begin(w, y0);
+  if (w->delay.n) atvi_ode_delay_begin(w, y0);
   memset(w->smax, 0, sizeof w->smax);
   w->run = ATVI_ODE_ALL;
   for (int l = 0; l < ATVI_LANES; l++) {
@@ -122,7 +122,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
     w->accepted[l] = w->rejected[l] = 0;
     w->tab_of[l] = NULL;
     w->passed[l] = 0;
-    w->mover[l] = w->instant[l] = -1;
+    w->mover[l] = w->echoes.instant[l] = -1;
     atvi_ode_set_passed(ode, w, l, 0);
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
   }
@@ -153,7 +153,7 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   r->pulse = -1;
   r->moving = -1;
   memcpy(r->mover, w->mover, sizeof r->mover);
-  memcpy(r->echo, w->instant, sizeof r->echo);
+  memcpy(r->echo, w->echoes.instant, sizeof r->echo);
   memcpy(r->passed, w->passed, sizeof r->passed);
   for (int l = 0; l < ATVI_LANES; l++) {
     r->h[l] = in(accepted, l) ? w->hs[l] : 0;
@@ -162,10 +162,10 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   }
   r->landed &= accepted;
   memcpy(atvi_ode_record_y(r), w->y, bytes);
-  if (w->keeps && w->ys != atvi_ode_record_y(r))
+  if (w->tape.keeps && w->ys != atvi_ode_record_y(r))
     memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
-  if (w->n_delay) atvi_ode_delay_record(w, r, accepted);
-  w->tape_n++;
+  if (w->delay.n) atvi_ode_delay_record(w, r, accepted);
+  w->tape.n++;
   return true;
 }
 
@@ -187,7 +187,7 @@ static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
 static void fail_late(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
   enum { EVENT_STEPS = 8 };
   for (int l = 0; l < ATVI_LANES; l++)
-    if (in(w->run, l) && step >= ode->max_steps + (ode->n_root ? EVENT_STEPS * w->fired[l] : 0))
+    if (in(w->run, l) && step >= ode->max_steps + (ode->n_root ? EVENT_STEPS * w->roots.fired[l] : 0))
       atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
 }
 
@@ -226,7 +226,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     }
     if (!w->run) return;
     kern->propose(w);
-    if (w->taping && w->keeps) { /* stages are computed where they are kept */
+    if (w->tape.on && w->tape.keeps) { /* stages are computed where they are kept */
       atvi_ode_record *r = atvi_ode_tape_next(w);
       if (!r) {
         fail_all(w, w->run, ATVI_RUN_STEPS);
@@ -234,7 +234,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       }
       w->ys = atvi_ode_record_y(r);
     }
-    if (w->n_delay) atvi_ode_delay_limit(ode, w);
+    if (w->delay.n) atvi_ode_delay_limit(ode, w);
     attempt(ode, w);
     w->effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
@@ -243,9 +243,9 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     if (accepted) {
       int which[ATVI_LANES];
       if (ode->n_root) atvi_ode_locate(ode, w, accepted, attempt, which);
-      if (w->taping) room = record_step(ode, w, accepted);
+      if (w->tape.on) room = record_step(ode, w, accepted);
       for (int l = 0; l < ATVI_LANES; l++)
-        if (in(accepted, l)) w->mover[l] = w->instant[l] = -1, w->skip[l] = 0;
+        if (in(accepted, l)) w->mover[l] = w->echoes.instant[l] = -1, w->roots.skip[l] = 0;
       landed = kern->commit(w);
       unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
@@ -274,7 +274,7 @@ static bool step_all(const atvi_ode *ode, atvi_ode_work *w) {
     attempt_of(ode, w)(ode, w);
     break;
   }
-  const bool room = !(w->taping || w->n_delay) || record_step(ode, w, ATVI_ODE_ALL);
+  const bool room = !(w->tape.on || w->delay.n) || record_step(ode, w, ATVI_ODE_ALL);
   double *y = w->y;
   w->y = w->ynew;
   w->ynew = y;
@@ -320,11 +320,11 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
 
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
                     bool tape, atvi_outcome *outcome) {
-  tape = tape || w->n_delay > 0;
-  w->taping = tape;
-  w->ode = ode;
+  tape = tape || w->delay.n > 0;
+  w->tape.on = tape;
+  w->delay.ode = ode;
   w->effort = (atvi_ode_effort){0};
-  if (tape) w->tape_n = 0;
+  if (tape) w->tape.n = 0;
   if (!begin(ode, w, y0, par, yout))
     fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
   else if (ode->method == ATVI_ODE_RK45 || ode->method == ATVI_ODE_STIFF)
@@ -344,7 +344,7 @@ static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi
                    double *yout) {
   unsigned group;
   for (atvi_idx i = 0; i < n; i++) {
-    const atvi_ode_record *r = (const atvi_ode_record *)(tape + (size_t)i * w->stride);
+    const atvi_ode_record *r = (const atvi_ode_record *)(tape + (size_t)i * w->tape.stride);
     if (!in(r->mask, lane)) continue;
     for (int l = 0; w->moves && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[lane]);
     if (r->pulse >= 0) {
@@ -366,30 +366,30 @@ static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi
 void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
                      double *yout, atvi_outcome *outcome) {
   double accepted[ATVI_LANES], rejected[ATVI_LANES];
-  if (in(w->settled, lane)) {
+  if (in(w->rest.lanes, lane)) {
     w->replaying = true;
     begin(ode, w, y0, par, yout);
     w->replaying = false;
     atvi_ode_replay_rest(ode, w, lane, yout, outcome);
     return;
   }
-  char *tape = w->tape;
-  const atvi_idx n = w->tape_n, cap = w->tape_cap;
+  char *tape = w->tape.bytes;
+  const atvi_idx n = w->tape.n, cap = w->tape.cap;
   memcpy(accepted, w->accepted, sizeof accepted);
   memcpy(rejected, w->rejected, sizeof rejected);
-  if (w->n_delay) w->tape = NULL, w->tape_n = w->tape_cap = 0; /* the past of these runs is their own */
-  w->taping = false;
+  if (w->delay.n) w->tape.bytes = NULL, w->tape.n = w->tape.cap = 0; /* the past of these runs is their own */
+  w->tape.on = false;
   w->replaying = true;
-  w->ode = ode;
+  w->delay.ode = ode;
   begin(ode, w, y0, par, yout);
   follow(ode, w, tape, n, lane, yout);
   if (ode->steady) memcpy(yout, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *yout);
   w->replaying = false;
-  if (w->n_delay) {
-    atvi_block_free(w->ctx, w->tape);
-    w->tape = tape;
-    w->tape_n = n;
-    w->tape_cap = cap;
+  if (w->delay.n) {
+    atvi_block_free(w->ctx, w->tape.bytes);
+    w->tape.bytes = tape;
+    w->tape.n = n;
+    w->tape.cap = cap;
   }
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
@@ -443,17 +443,17 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   w->par = par;
   memset(w->lam, 0, (size_t)size * sizeof *w->lam);
   if (ode->steady) memcpy(w->lam, ybar, (size_t)size * sizeof *w->lam);
-  w->ode = ode;
-  if (w->n_delay) atvi_ode_delay_back_begin(w);
-  for (atvi_idx e = 0; e < w->echo_n; e++) w->echo[e].bar = 0;
+  w->delay.ode = ode;
+  if (w->delay.n) atvi_ode_delay_back_begin(w);
+  for (atvi_idx e = 0; e < w->echoes.n; e++) w->echoes.of[e].bar = 0;
   atvi_ode_instant at;
-  for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = at.echo[l] = -1, at.bar[l] = w->tbar[l] = 0;
-  const bool by_steps = w->settled != ATVI_ODE_ALL; /* in some lane */
+  for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = at.echo[l] = -1, at.bar[l] = w->back.tbar[l] = 0;
+  const bool by_steps = w->rest.lanes != ATVI_ODE_ALL; /* in some lane */
   unsigned arrived = 0;
   for (int l = 0; l < ATVI_LANES; l++) arrived |= (unsigned)(w->taped[l] == ATVI_RUN_OK) << l;
-  for (atvi_idx i = w->tape_n - 1; by_steps && i >= 0; i--) {
+  for (atvi_idx i = w->tape.n - 1; by_steps && i >= 0; i--) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
-    const unsigned mask = r->mask & ~w->settled;
+    const unsigned mask = r->mask & ~w->rest.lanes;
     if (!(mask & arrived)) continue; /* steps of lanes that failed later */
     const bool some = mask != ATVI_ODE_ALL;
     if (some && width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
@@ -464,20 +464,20 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
       pulse_back(ode, w, r, parbar);
       if (w->moves) atvi_ode_instant_pulse(w, i, &at);
     } else {
-      if (w->n_delay) atvi_ode_delay_middle(w, r->t, r->h);
+      if (w->delay.n) atvi_ode_delay_middle(w, r->t, r->h);
       if (w->moves && r->landed) atvi_ode_instant_tied(ode, w, r, &at, parbar);
       add_outputs(ode, w, r, ybar);
-      if (w->n_delay) atvi_ode_delay_end(ode, w, r, parbar);
+      if (w->delay.n) atvi_ode_delay_end(ode, w, r, parbar);
       if (w->moves)
         atvi_ode_moving_back(ode, w, i, &at, parbar);
       else
         atvi_ode_step_back(ode, w, r, parbar);
-      if (w->n_delay) atvi_ode_delay_start(w, r);
+      if (w->delay.n) atvi_ode_delay_start(w, r);
     }
     if (some) w->kern->put(w->n_par, ~mask, w->save, parbar);
   }
   const atvi_idx o = ode->stop[0].output;
   for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->lam[i] + (o >= 0 ? ybar[o * size + i] : 0);
-  for (atvi_idx i = 0; w->n_delay && i < size; i++) y0bar[i] += w->past_bar[i];
-  if (w->settled) atvi_ode_adjoint_rest(ode, w, ybar, y0bar, parbar);
+  for (atvi_idx i = 0; w->delay.n && i < size; i++) y0bar[i] += w->delay.past_bar[i];
+  if (w->rest.lanes) atvi_ode_adjoint_rest(ode, w, ybar, y0bar, parbar);
 }

@@ -59,9 +59,9 @@ void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
 /* Lanes that start from 0 alone get a size: as far as the slope leads in the shortest time in which it changes. */
 static void size_of_zero(const atvi_ode *ode, atvi_ode_work *w, const double k[ATVI_LANES]) {
   double rate[ATVI_LANES] = {0};
-  atvi_ode_run(w, &ode->jac, w->start, w->y, NULL, w->jac, NULL);
-  for (atvi_idx i = 0; i < w->shape->n_entry * ATVI_LANES; i++)
-    rate[i % ATVI_LANES] = fmax(rate[i % ATVI_LANES], fabs(w->jac[i]));
+  atvi_ode_run(w, &ode->jac, w->start, w->y, NULL, w->linear.jac, NULL);
+  for (atvi_idx i = 0; i < w->linear.shape->n_entry * ATVI_LANES; i++)
+    rate[i % ATVI_LANES] = fmax(rate[i % ATVI_LANES], fabs(w->linear.jac[i]));
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->smax[l] == 0 && rate[l] < INFINITY) w->smax[l] = rate[l] > 0 ? k[l] / rate[l] : k[l];
 }
@@ -83,20 +83,21 @@ void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w) {
 
 /* Factors of A at y, with s and r [n][L]; returns the lanes in which it can be inverted. */
 static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, double *s, double *r) {
-  const atvi_ode_shape *shape = w->shape;
+  const atvi_ode_shape *shape = w->linear.shape;
   const atvi_idx n = w->n;
   unsigned regular = ATVI_ODE_ALL;
-  atvi_ode_run(w, &ode->jac, w->start, y, NULL, w->jac, NULL);
-  memset(w->lu, 0, (size_t)(n * n * ATVI_LANES) * sizeof *w->lu);
+  atvi_ode_run(w, &ode->jac, w->start, y, NULL, w->linear.jac, NULL);
+  memset(w->linear.lu, 0, (size_t)(n * n * ATVI_LANES) * sizeof *w->linear.lu);
   for (atvi_idx e = 0; e < shape->n_entry; e++) {
     atvi_idx i = shape->order[shape->at[e] / n], j = shape->order[shape->at[e] % n];
-    memcpy(w->lu + (i * n + j) * ATVI_LANES, w->jac + e * ATVI_LANES, ATVI_LANES * sizeof *w->jac);
+    memcpy(w->linear.lu + (i * n + j) * ATVI_LANES, w->linear.jac + e * ATVI_LANES,
+           ATVI_LANES * sizeof *w->linear.jac);
   }
   w->effort.factors++;
   sizes(w, y, s);
   for (atvi_idx i = 0; i < n; i++)
     for (int l = 0; l < ATVI_LANES; l++) {
-      double *row = w->lu + i * n * ATVI_LANES + l, most = 0;
+      double *row = w->linear.lu + i * n * ATVI_LANES + l, most = 0;
       for (atvi_idx j = 0; j < n * ATVI_LANES; j += ATVI_LANES) {
         row[j] *= s[j + l];
         most = fmax(most, fabs(row[j]));
@@ -104,10 +105,10 @@ static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, d
       r[i * ATVI_LANES + l] = most;
       for (atvi_idx j = 0; j < n * ATVI_LANES; j += ATVI_LANES) row[j] = most > 0 ? row[j] / most : 0;
     }
-  w->kern->lu(&w->dense, n, w->lu, w->piv);
+  w->kern->lu(&w->linear.dense, n, w->linear.lu, w->linear.piv);
   for (atvi_idx i = 0; i < n; i++)
     for (int l = 0; l < ATVI_LANES; l++)
-      if (!(fabs(w->lu[(i * n + i) * ATVI_LANES + l]) > SINGULAR)) regular &= ~(1u << l);
+      if (!(fabs(w->linear.lu[(i * n + i) * ATVI_LANES + l]) > SINGULAR)) regular &= ~(1u << l);
   return regular;
 }
 
@@ -122,7 +123,7 @@ static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double first, doub
     atvi_ode_run(w, &ode->rhs, w->start, y, NULL, f, NULL);
     w->effort.rhs++;
     for (atvi_idx i = 0; i < size; i++) f[i] = r[i] > 0 ? f[i] / r[i] : 0;
-    w->kern->lu_solve(&w->dense, w->n, w->lu, w->piv, f);
+    w->kern->lu_solve(&w->linear.dense, w->n, w->linear.lu, w->linear.piv, f);
     for (int l = 0; l < ATVI_LANES; l++) {
       double most = 0;
       if (!in(mask, l)) continue;
@@ -150,16 +151,16 @@ void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
     if (!in(done, (int)(i % ATVI_LANES))) y[i] = w->ynew[i];
   if (!tape) return;
-  w->settled = done;
-  memcpy(w->rest, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
-  memcpy(w->rest_passed, w->passed, sizeof w->passed);
+  w->rest.lanes = done;
+  memcpy(w->rest.y, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
+  memcpy(w->rest.passed, w->passed, sizeof w->passed);
 }
 
 void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, double *yout,
                           atvi_outcome *outcome) {
   const atvi_idx size = w->n * ATVI_LANES;
-  for (atvi_idx i = 0; i < size; i++) yout[i] = w->rest[i - i % ATVI_LANES + lane];
-  for (int l = 0; l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, w->rest_passed[lane]);
+  for (atvi_idx i = 0; i < size; i++) yout[i] = w->rest.y[i - i % ATVI_LANES + lane];
+  for (int l = 0; l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, w->rest.passed[lane]);
   unsigned done = settle(ode, w, INFINITY, yout, ATVI_ODE_ALL);
   for (int l = 0; l < ATVI_LANES; l++) outcome[l] = in(done, l) ? ATVI_RUN_OK : ATVI_RUN_STEADY;
 }
@@ -170,16 +171,16 @@ void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *
   double *s = w->ys, *r = w->ys + size, *mu = w->ys + 2 * size, *unused = w->ys + 3 * size;
   for (int l = 0; l < ATVI_LANES; l++) {
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
-    atvi_ode_set_passed(ode, w, l, w->rest_passed[l]);
+    atvi_ode_set_passed(ode, w, l, w->rest.passed[l]);
   }
-  factor(ode, w, w->rest, s, r);
+  factor(ode, w, w->rest.y, s, r);
   for (atvi_idx i = 0; i < size; i++) mu[i] = -s[i] * ybar[i];
-  w->kern->lu_solve_t(&w->dense, w->n, w->lu, w->piv, mu);
+  w->kern->lu_solve_t(&w->linear.dense, w->n, w->linear.lu, w->linear.piv, mu);
   for (atvi_idx i = 0; i < size; i++) mu[i] = r[i] > 0 ? mu[i] / r[i] : 0;
   if (width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
-  atvi_ode_run(w, &ode->vjp, w->start, w->rest, mu, unused, parbar);
+  atvi_ode_run(w, &ode->vjp, w->start, w->rest.y, mu, unused, parbar);
   for (atvi_idx p = 0; p < width; p++)
-    if (!in(w->settled, (int)(p % ATVI_LANES))) parbar[p] = w->save[p];
+    if (!in(w->rest.lanes, (int)(p % ATVI_LANES))) parbar[p] = w->save[p];
   for (atvi_idx i = 0; i < size; i++)
-    if (in(w->settled, (int)(i % ATVI_LANES))) y0bar[i] = 0;
+    if (in(w->rest.lanes, (int)(i % ATVI_LANES))) y0bar[i] = 0;
 }

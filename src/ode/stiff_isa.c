@@ -43,9 +43,9 @@ ALWAYS atvi_idx row_begin(const atvi_ode_shape *s, atvi_idx i, atvi_idx *first) 
 /* a = factors of I - h g J(t, y) */
 static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const double *h,
                    double *restrict a, int32_t *piv) {
-  const atvi_ode_shape *s = w->shape;
+  const atvi_ode_shape *s = w->linear.shape;
   const atvi_idx n = w->n;
-  double *restrict jac = w->jac;
+  double *restrict jac = w->linear.jac;
   atvi_ode_run(w, &ode->jac, t, y, NULL, jac, NULL);
   for (atvi_idx i = 0, first = 0; i < n; i++) {
     double *row = a + i * n * ATVI_LANES;
@@ -63,14 +63,14 @@ static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const
 
 static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const newton *nt) {
   const atvi_idx n = w->n;
-  factor(ode, w, t, y, w->hs, w->lu2, w->piv2);
+  factor(ode, w, t, y, w->hs, w->linear.lu2, w->linear.piv2);
   for (atvi_idx i = 0, first = 0; i < n; i++) {
-    atvi_idx begin = (i * n + row_begin(w->shape, i, &first)) * ATVI_LANES,
-             end = (i * n + w->shape->right[i] + 1) * ATVI_LANES;
+    atvi_idx begin = (i * n + row_begin(w->linear.shape, i, &first)) * ATVI_LANES,
+             end = (i * n + w->linear.shape->right[i] + 1) * ATVI_LANES;
     LANES(l) {
       if (!nt->live[l]) continue;
-      for (atvi_idx q = begin + l; q < end; q += ATVI_LANES) w->lu[q] = w->lu2[q];
-      w->piv[i * ATVI_LANES + l] = w->piv2[i * ATVI_LANES + l];
+      for (atvi_idx q = begin + l; q < end; q += ATVI_LANES) w->linear.lu[q] = w->linear.lu2[q];
+      w->linear.piv[i * ATVI_LANES + l] = w->linear.piv2[i * ATVI_LANES + l];
     }
   }
 }
@@ -127,7 +127,7 @@ static void stage(const atvi_ode *ode, atvi_ode_work *w, int s, newton *nt) {
     atvi_ode_run(w, &ode->rhs, t, y, NULL, k, NULL);
     w->effort.rhs++;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = FMA(hg[l], k[i + l], -z[i + l]);
-    ATVI_ISA_NAME(atvi_ode_lu_solve)(w->shape, w->n, w->lu, w->piv, d);
+    ATVI_ISA_NAME(atvi_ode_lu_solve)(w->linear.shape, w->n, w->linear.lu, w->linear.piv, d);
     correction(w, y, d, change);
     LANES(l) keep[l] = nt->live[l] ? 1.0 : 0.0;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES)
@@ -147,13 +147,13 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_idx size = w->n * ATVI_LANES;
   const size_t bytes = (size_t)size * sizeof *w->y;
   newton nt = {{0}, {0}, {0}};
-  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
-  factor(ode, w, w->t, w->y, w->hs, w->lu, w->piv);
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
+  factor(ode, w, w->t, w->y, w->hs, w->linear.lu, w->linear.piv);
   for (int s = 1; s < 6; s++) stage(ode, w, s, &nt);
   memcpy(w->ynew, w->ys + 5 * size, bytes);
   memcpy(w->k + 6 * size, w->k + 5 * size, bytes);
   combine(6, w->n, atvi_ode_esdirk4.e, w->hs, w->zero, w->k, w->err);
-  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->shape, w->n, w->lu, w->piv, w->err);
+  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->linear.shape, w->n, w->linear.lu, w->linear.piv, w->err);
   ATVI_ISA_NAME(atvi_ode_measure)(w);
   LANES(l) if (nt.failed[l] && !isnan(w->e2[l])) w->e2[l] = (double)INFINITY;
 }
@@ -161,9 +161,9 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
 /* What the vjp of a stage with kbar says of delayed states and of times. */
 static void after_stage(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, int i,
                         const double *t, double *kbar, double *parbar) {
-  if (w->n_delay) atvi_ode_delay_hand(ode, w, r, t, parbar);
-  if (!w->noting) return;
-  if (w->n_delay) atvi_ode_delay_take(w, r, i, -1, kbar); /* that part is not from the step itself */
+  if (w->delay.n) atvi_ode_delay_hand(ode, w, r, t, parbar);
+  if (!w->back.noting) return;
+  if (w->delay.n) atvi_ode_delay_take(w, r, i, -1, kbar); /* that part is not from the step itself */
   atvi_ode_note_stage(w, i, kbar);
   atvi_ode_note_time(w, atvi_ode_esdirk4.c[i]);
 }
@@ -180,22 +180,22 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
   for (int i = 5; i > 0; i--) {
     const int m = 5 - i; /* adjoints known */
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[i]);
-    factor(ode, w, t, y + i * size, r->h, w->lu, w->piv);
+    factor(ode, w, t, y + i * size, r->h, w->linear.lu, w->linear.piv);
     if (m)
       combine(m, n, w->rev[i], r->h, w->zero, bar, s);
     else
       memset(s, 0, (size_t)size * sizeof *s);
-    if (w->n_delay) atvi_ode_delay_take(w, r, i, 1, s);
+    if (w->delay.n) atvi_ode_delay_take(w, r, i, 1, s);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) kbar[q + l] = m ? s[q + l] : FMA(hg[l], w->lam[q + l], s[q + l]);
-    ATVI_ISA_NAME(atvi_ode_lu_solve_t)(w->shape, n, w->lu, w->piv, kbar);
+    ATVI_ISA_NAME(atvi_ode_lu_solve_t)(w->linear.shape, n, w->linear.lu, w->linear.piv, kbar);
     atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) bar[m * size + q + l] = (kbar[q + l] - s[q + l]) / hg[l];
     after_stage(ode, w, r, i, t, kbar, parbar);
   }
   combine(5, n, w->rev[0], r->h, w->zero, bar, kbar);
-  if (w->n_delay) atvi_ode_delay_take(w, r, 0, 1, kbar);
+  if (w->delay.n) atvi_ode_delay_take(w, r, 0, 1, kbar);
   atvi_ode_run(w, &ode->vjp, r->t, y, kbar, bar + 5 * size, parbar);
   after_stage(ode, w, r, 0, r->t, kbar, parbar);
   combine(6, n, ones, w->one, w->zero, bar, w->err);

@@ -27,7 +27,7 @@ typedef struct {
 extern const atvi_ode_tableau atvi_ode_tsit5, atvi_ode_rk4, atvi_ode_esdirk4;
 
 /* One record of the tape: a step of the lanes in `mask` (the others have h = 0), or a pulse on them. Followed
- * by the state before it, [n][L], and if w->keeps by the stages 2 .. 6. */
+ * by the state before it, [n][L], and if w->tape.keeps by the stages 2 .. 6. */
 typedef struct atvi_ode_record {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
   int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
@@ -76,43 +76,53 @@ struct atvi_ode_work {
   int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
   bool moves;                  /* some instants do */
   const double *frozen;        /* [L] the time that the programs see, where it stands still */
-  /* On the tape: lanes at rest whatever the way there, their states [n][L], and the jumps that lie behind. */
-  unsigned settled;
-  double *rest;
-  uint32_t rest_passed[ATVI_LANES];
-  bool replaying; /* pulses come from the tape */
-  /* moving pulses that have acted: [n_moving] masks of lanes */
-  unsigned *done;
-  /* roots: values at t, on trial, and which hold; how often one has acted, and when last */
-  double *g, *gtry, *holds;                          /* [n_root][L] */
-  double last_fired[ATVI_LANES], gfired[ATVI_LANES]; /* g there, by rounding above 0 */
-  double skip[ATVI_LANES]; /* after this length of the step g is below 0 where it has just been released */
-  int close[ATVI_LANES];   /* events in a row, each right after the one before */
-  uint64_t on[ATVI_LANES];
-  atvi_idx fired[ATVI_LANES];
-  double *mid;               /* [n][L] inside a step */
-  double tevent[ATVI_LANES]; /* in a replay: the time of the last root */
-  /* delays: the initial state, the latest step of each lane, where each was found last, the middle of the present step */
-  atvi_idx n_delay;
-  const atvi_ode *ode;     /* of the present call, with delays only */
-  double *past, *past_bar; /* [n][L] */
-  double *dbar;            /* [n_delay][L] */
-  int32_t *hint;           /* [n_delay][L] */
-  int32_t newest[ATVI_LANES];
-  double middle[ATVI_LANES], tbar_seventh[ATVI_LANES];
-  /* on the way back: a step leaves out what later steps have handed to it, or hands nothing to earlier ones */
-  bool untaken, unhanded;
-  atvi_ode_echo *echo;                 /* [echo_n] */
-  atvi_idx echo_n, echo_cap, echo_low; /* all before echo_low are done */
-  int32_t instant[ATVI_LANES];         /* where the lane is, if it is at one; -1 */
-  /* adjoints of times, see events.c */
-  _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
-  bool noting;
-  double hbar[ATVI_LANES], tbar_end[ATVI_LANES], tbar_start[ATVI_LANES]; /* of a step */
-  double *kk, *yend;                                   /* [7][n][L] its slopes, [n][L] the state at its end */
-  double *lam2, *par2;                                 /* [n][L], [n_par][L] */
-  unsigned run;                                        /* lanes that are not done and have not failed */
+  bool replaying;              /* pulses come from the tape */
+  unsigned *done;              /* [n_moving] masks of lanes in which a moving pulse has acted */
+  unsigned run;                /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
+
+  struct
+  { /* on the tape: lanes at rest whatever the way there, their states, and the jumps that lie behind */
+    unsigned lanes;
+    double *y; /* [n][L] */
+    uint32_t passed[ATVI_LANES];
+  } rest;
+  struct {                         /* conditions of pulses, and what happened at them */
+    double *g, *gtry, *holds;      /* [n_root][L] values at t, on trial, and which hold */
+    double last_fired[ATVI_LANES]; /* when one has acted last */
+    double gfired[ATVI_LANES];     /* g there, by rounding above 0 */
+    double skip[ATVI_LANES]; /* after this length of the step g is below 0 where it has just been released */
+    int close[ATVI_LANES];   /* events in a row, each right after the one before */
+    uint64_t on[ATVI_LANES];
+    atvi_idx fired[ATVI_LANES]; /* how often one has acted */
+    double *mid;                /* [n][L] inside a step */
+    double tevent[ATVI_LANES];  /* in a replay: the time of the last root */
+  } roots;
+  struct {
+    atvi_idx n;
+    const atvi_ode *ode;        /* of the present call, with delays only */
+    double *past, *past_bar;    /* [n][L] the initial state */
+    double *dbar;               /* [n_delay][L] */
+    int32_t *hint;              /* [n_delay][L] where each was found last */
+    int32_t newest[ATVI_LANES]; /* the latest step of each lane */
+    double middle[ATVI_LANES];  /* of the present step */
+    double tbar_seventh[ATVI_LANES];
+    /* on the way back: a step leaves out what later steps have handed to it, or hands nothing to earlier ones */
+    bool untaken, unhanded;
+  } delay;
+  struct {
+    atvi_ode_echo *of; /* [n] */
+    atvi_idx n, cap;
+    atvi_idx low;                /* all before it are done */
+    int32_t instant[ATVI_LANES]; /* where the lane is, if it is at one; -1 */
+  } echoes;
+  struct { /* the way back: adjoints of times, see events.c */
+    _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
+    bool noting;
+    double hbar[ATVI_LANES], tbar_end[ATVI_LANES], tbar_start[ATVI_LANES]; /* of a step */
+    double *kk, *yend;   /* [7][n][L] its slopes, [n][L] the state at its end */
+    double *lam2, *par2; /* [n][L], [n_par][L] */
+  } back;
 
   atvi_ctx *ctx;
   const atvi_ode_kernels *kern;
@@ -134,17 +144,21 @@ struct atvi_ode_work {
   double *tab;                           /* [n_tab][L] */
   double *save;                          /* [n_par][L] */
   double *scratch;                       /* of the programs */
-  double *lu, *lu2;                      /* [n][n][L], STIFF */
-  double *jac;                           /* [n_entry][L] of the shape */
-  const atvi_ode_shape *shape;           /* of the problem, or else dense */
-  atvi_ode_shape dense;
-  int32_t *tables;     /* of dense */
-  int32_t *piv, *piv2; /* [n][L] */
 
-  bool taping, keeps; /* keeps: records hold the stages too */
-  size_t stride;      /* bytes of a record with its states */
-  char *tape;
-  atvi_idx tape_n, tape_cap;
+  struct {                       /* systems of implicit steps, STIFF */
+    double *lu, *lu2;            /* [n][n][L] */
+    double *jac;                 /* [n_entry][L] of the shape */
+    const atvi_ode_shape *shape; /* of the problem, or else dense */
+    atvi_ode_shape dense;
+    int32_t *tables;     /* of dense */
+    int32_t *piv, *piv2; /* [n][L] */
+  } linear;
+  struct {
+    bool on, keeps; /* keeps: records hold the stages too */
+    size_t stride;  /* bytes of a record with its states */
+    char *bytes;
+    atvi_idx n, cap;
+  } tape;
 };
 
 struct atvi_ode_kernels {
@@ -216,19 +230,19 @@ void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t)
 static inline double *atvi_ode_record_y(const atvi_ode_record *r) { return (double *)(r + 1); }
 
 static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_idx i) {
-  return (atvi_ode_record *)(w->tape + (size_t)i * w->stride);
+  return (atvi_ode_record *)(w->tape.bytes + (size_t)i * w->tape.stride);
 }
 
 static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const double *t, const double *y,
                                 const double *lam, double *out, double *parbar) {
   const double *in[5] = {w->frozen ? w->frozen : t, y, w->par, w->tab, lam};
-  double *outs[4] = {out, parbar, w->tbar, w->dbar};
-  if (w->n_delay && (p == &w->ode->rhs || p == &w->ode->vjp || p == &w->ode->jac))
-    atvi_ode_delay_fill(w->ode, w, t);
+  double *outs[4] = {out, parbar, w->back.tbar, w->delay.dbar};
+  if (w->delay.n && (p == &w->delay.ode->rhs || p == &w->delay.ode->vjp || p == &w->delay.ode->jac))
+    atvi_ode_delay_fill(w->delay.ode, w, t);
   atvi_graph_prog_run(p, w->scratch, in, outs);
 }
 
-/* The next free record, or NULL if the tape cannot grow. It counts once w->tape_n is raised. */
+/* The next free record, or NULL if the tape cannot grow. It counts once w->tape.n is raised. */
 atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w);
 /* Puts the jumps that lie behind lane l into its tab. */
 void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed);
@@ -275,7 +289,7 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
                            atvi_ode_instant *at, double *parbar);
 void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at,
                           double *parbar);
-/* Called by the adjoints of steps for every stage where w->noting: kbar [n][L] is the adjoint of its slope. */
+/* Called by the adjoints of steps for every stage where w->back.noting: kbar [n][L] is the adjoint of its slope. */
 void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar);
 void atvi_ode_note_time(atvi_ode_work *w, double c); /* after its vjp */
 
@@ -308,7 +322,7 @@ void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, doubl
 void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *ybar, double *y0bar,
                            double *parbar);
 
-/* path.c: the slopes of the stages of a step, to w->kk. Those of implicit stages come from the stages, as in the step. */
+/* path.c: the slopes of the stages of a step, to w->back.kk. Those of implicit stages come from the stages, as in the step. */
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
 /* Weights of the slopes of a step at q in (0, 1), those at its ends being the first and, but for STIFF, the seventh. slope: their
  * derivatives, [7] or NULL. Slopes that a method does not have get weight 0. */
