@@ -23,12 +23,12 @@ void atvi_lang_numbers(elab *e) {
 static bool values(elab *e, elab_kind kind, atvi_idx *n, atvi_lang_value **out) {
   atvi_idx total = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
-    if (e->symbol[i]->kind == kind && e->symbol[i]->level == e->level) total += e->symbol[i]->total;
+    if (e->symbol[i]->kind == kind && e->symbol[i]->level == e->in.level) total += e->symbol[i]->total;
   if (!(*out = atvi_lang_take(e->s, total, sizeof **out))) return false;
   elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = -1};
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
-    if (sym->kind != kind || sym->level < e->level) continue;
+    if (sym->kind != kind || sym->level < e->in.level) continue;
     ast_expr use = {.kind = EX_NAME, .at = sym->at, .word = sym->word};
     for (atvi_idx k = 0; k < sym->total; k++) {
       atvi_lang_value *value = &(*out)[(*n)++];
@@ -61,7 +61,7 @@ static bool unused_lets(elab *e) {
   elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = n - 1};
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
-    if ((sym->kind != SYM_LET && sym->kind != SYM_CONST) || sym->level < e->level) continue;
+    if ((sym->kind != SYM_LET && sym->kind != SYM_CONST) || sym->level < e->in.level) continue;
     ast_expr use = {.kind = EX_NAME, .at = sym->at, .word = sym->word};
     for (atvi_idx k = 0; k < sym->total; k++) {
       if (sym->memo[k].state == MEMO_NONE && sym->memo[sym->total + k].state == MEMO_NONE &&

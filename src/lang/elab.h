@@ -183,32 +183,49 @@ typedef struct {
   /* [file->n] files of statements, read once. */
   elab_grouped *files;
   /* The block whose units are made, how deep it is, and the present unit of each level; NULL, 0: what stands outside. */
-  elab_each *each;
-  int level;
-  atvi_idx unit[AST_MAX_LEVEL + 1];
-  atvi_idx n_covariate, covariate_cap;
-  elab_covariate *covariate;
-  /* Blocks that are begun; of the whole model. */
-  atvi_idx n_each;
+  struct {
+    elab_each *each;
+    int level;
+    atvi_idx unit[AST_MAX_LEVEL + 1];
+    /* Blocks that are begun; of the whole model. */
+    atvi_idx n_each;
+  } in;
+  struct {
+    atvi_idx n, cap;
+    elab_covariate *of;
+  } covariate;
   const atvi_lang_opts *opts;
   atvi_graph *g;
   atvi_lang *lang;
   atvi_idx n_symbol;
   elab_symbol **symbol; /* in the order of the file */
-  const elab_active *active;
-  int depth;
-  atvi_idx work, elements;
+  /* What is being evaluated, and limits to it. */
+  struct {
+    const elab_active *active;
+    int depth;
+    atvi_idx nodes, elements;
+  } effort;
   const ast_stmt **data_stmt; /* [n_data] */
   const ast_stmt *simulator;  /* NULL: there is none */
   const ast_stmt *start;      /* the line `start` that holds; NULL: there is none */
-  atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
-  const ast_stmt **block;     /* [n_block] */
+  /* Emulators with a block of their own: the first of lang->emulator. */
+  struct {
+    atvi_idx n;
+    const ast_stmt **stmt; /* [n] */
+  } own;
   /* What convolve() looks back at, and how many states that takes. */
-  atvi_idx n_past, past_cap, n_lag;
-  elab_past **past;
-  atvi_idx n_index, index_cap;
-  elab_index *index;
-  atvi_idx emulator_cap, pulse_cap, trajectory_cap, delay_cap;
+  struct {
+    atvi_idx n, cap, n_lag;
+    elab_past **of;
+  } past;
+  struct {
+    atvi_idx n, cap;
+    elab_index *of;
+  } index;
+  /* Room in the lists of lang. */
+  struct {
+    atvi_idx emulator, pulse, trajectory, delay;
+  } cap;
   int n_condition; /* pulses with one */
   int n_delay_call;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */

@@ -61,14 +61,15 @@ static elab_past *past_of(elab *e, const elab_env *v, const ast_expr *x) {
     past.node = atvi_lang_eval(e, &now, x);
     if (past.node == ATVI_NODE_NONE) return NULL;
   }
-  for (atvi_idx i = 0; i < e->n_past; i++)
-    if (e->past[i]->let == past.let && e->past[i]->element == past.element && e->past[i]->node == past.node)
-      return e->past[i];
+  for (atvi_idx i = 0; i < e->past.n; i++)
+    if (e->past.of[i]->let == past.let && e->past.of[i]->element == past.element &&
+        e->past.of[i]->node == past.node)
+      return e->past.of[i];
   elab_past *new = atvi_lang_take(e->s, 1, sizeof *new);
   if (!new) return NULL;
-  if (!ATVI_PUSH(e->s->pool, e->past, e->n_past, e->past_cap)) return atvi_lang_nomem(e->s), NULL;
+  if (!ATVI_PUSH(e->s->pool, e->past.of, e->past.n, e->past.cap)) return atvi_lang_nomem(e->s), NULL;
   *new = past;
-  return e->past[e->n_past++] = new;
+  return e->past.of[e->past.n++] = new;
 }
 
 static atvi_idx n_declared(const elab *e) {
@@ -81,13 +82,13 @@ static atvi_idx n_declared(const elab *e) {
 /* The number of the state that is the quantity k steps ago, k >= 1; -1 after an error. */
 static atvi_idx lag(elab *e, elab_past *past, atvi_idx k, atvi_place at) {
   while (past->n < k) {
-    if (++e->elements > ELAB_MAX_ELEMENTS) {
+    if (++e->effort.elements > ELAB_MAX_ELEMENTS) {
       atvi_lang_error(e->s, at, "use fewer weights", "too large: a model has at most %d elements in all",
                       ELAB_MAX_ELEMENTS);
       return -1;
     }
     if (!ATVI_PUSH(e->s->pool, past->state, past->n, past->cap)) return atvi_lang_nomem(e->s), -1;
-    past->state[past->n++] = n_declared(e) + e->n_lag++;
+    past->state[past->n++] = n_declared(e) + e->past.n_lag++;
   }
   return past->state[k - 1];
 }
@@ -130,25 +131,25 @@ static atvi_node convolve(elab *e, const elab_env *v, const ast_expr *x) {
 
 bool atvi_lang_lags(elab *e) {
   atvi_lang *lang = e->lang;
-  if (!e->n_past) return true;
+  if (!e->past.n) return true;
   atvi_node *now = NULL;
   atvi_idx n = 0, cap = 0;
-  for (; n < e->n_past; n++) { /* making one may add others */
+  for (; n < e->past.n; n++) { /* making one may add others */
     if (!ATVI_PUSH(e->s->pool, now, n, cap)) return atvi_lang_nomem(e->s), false;
-    if ((now[n] = present(e, e->past[n])) == ATVI_NODE_NONE) return false;
+    if ((now[n] = present(e, e->past.of[n])) == ATVI_NODE_NONE) return false;
   }
   atvi_idx first = n_declared(e);
-  atvi_lang_state *state = atvi_lang_take(e->s, first + e->n_lag, sizeof *state);
+  atvi_lang_state *state = atvi_lang_take(e->s, first + e->past.n_lag, sizeof *state);
   if (!state) return false;
   for (atvi_idx i = 0; i < first; i++) state[i] = lang->state[i];
   for (atvi_idx i = 0; i < n; i++)
-    for (atvi_idx k = 0; k < e->past[i]->n; k++) {
-      atvi_node from = k ? atvi_graph_input(e->g, ATVI_IN_STATE, e->past[i]->state[k - 1]) : now[i];
-      state[e->past[i]->state[k]] = (atvi_lang_state){"", atvi_graph_const(e->g, 0), from, from};
+    for (atvi_idx k = 0; k < e->past.of[i]->n; k++) {
+      atvi_node from = k ? atvi_graph_input(e->g, ATVI_IN_STATE, e->past.of[i]->state[k - 1]) : now[i];
+      state[e->past.of[i]->state[k]] = (atvi_lang_state){"", atvi_graph_const(e->g, 0), from, from};
     }
   lang->state = state;
-  lang->n_state = first + e->n_lag;
-  lang->n_lag = e->n_lag;
+  lang->n_state = first + e->past.n_lag;
+  lang->n_lag = e->past.n_lag;
   return true;
 }
 

@@ -199,7 +199,8 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   if (!data->path) return false;
   /* `atvi simulate ... > data.csv` empties the file before it is read; and it is of other units where these were replaced */
   bool others = false;
-  for (const elab_each *each = e->each; each; each = each->outer) others = others || given_for(e, each->stmt);
+  for (const elab_each *each = e->in.each; each; each = each->outer)
+    others = others || given_for(e, each->stmt);
   if (e->opts && e->opts->data_optional && !replaced &&
       (others || !exists(data->path) || is_empty(data->path)))
     return true;

@@ -24,7 +24,7 @@ static bool add(elab *e, const char *name, atvi_place at) {
     atvi_lang_error(e->s, at, "split the model", "more than %d emulators", EMULATORS_MOST);
     return false;
   }
-  if (!ATVI_PUSH(e->s->pool, m->emulator, m->n_emulator, e->emulator_cap))
+  if (!ATVI_PUSH(e->s->pool, m->emulator, m->n_emulator, e->cap.emulator))
     return atvi_lang_nomem(e->s), false;
   m->emulator[m->n_emulator++] =
       (atvi_lang_emulator){.name = name, .nugget = NAN, .time_length = NAN, .basis = NAN, .place = at};
@@ -44,8 +44,8 @@ bool atvi_lang_emulator_names(elab *e) {
       return false;
     }
     if (!atvi_lang_free_name(e, st->name->text, st->at) || !add(e, st->name->text, st->at)) return false;
-    if (!ATVI_PUSH(e->s->pool, e->block, e->n_block, cap)) return atvi_lang_nomem(e->s), false;
-    e->block[e->n_block++] = st;
+    if (!ATVI_PUSH(e->s->pool, e->own.stmt, e->own.n, cap)) return atvi_lang_nomem(e->s), false;
+    e->own.stmt[e->own.n++] = st;
   }
   return true;
 }
@@ -222,7 +222,7 @@ static bool emulator(elab *e, const ast_stmt *st, atvi_lang_emulator *em) {
 bool atvi_lang_emulators(elab *e) {
   static const ast_stmt EMPTY = {.kind = KW_EMULATOR};
   for (atvi_idx i = 0; i < e->lang->n_emulator; i++)
-    if (!emulator(e, i < e->n_block ? e->block[i] : &EMPTY, &e->lang->emulator[i])) return false;
+    if (!emulator(e, i < e->own.n ? e->own.stmt[i] : &EMPTY, &e->lang->emulator[i])) return false;
   return true;
 }
 

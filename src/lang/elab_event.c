@@ -27,11 +27,11 @@ static interval product(interval a, interval b) {
 
 /* The range of a number that units have. */
 static interval covariate_range(const elab *e, atvi_idx k) {
-  if (k < 0 || k >= e->n_covariate) return ANYTHING;
-  const atvi_csv *csv = e->covariate[k].each->rows.csv;
+  if (k < 0 || k >= e->covariate.n) return ANYTHING;
+  const atvi_csv *csv = e->covariate.of[k].each->rows.csv;
   interval out = {INFINITY, -INFINITY};
   for (atvi_idx r = 0; r < csv->n_row; r++) {
-    const atvi_idx at = r * csv->n_col + e->covariate[k].column;
+    const atvi_idx at = r * csv->n_col + e->covariate.of[k].column;
     if (csv->kind[at] != ATVI_CELL_NUMBER) return ANYTHING;
     out = (interval){fmin(out.lo, csv->value[at]), fmax(out.hi, csv->value[at])};
   }
@@ -152,7 +152,7 @@ static atvi_idx delay_of(elab *e, atvi_idx state, atvi_node lag) {
   atvi_lang *m = e->lang;
   for (atvi_idx k = 0; k < m->n_delay; k++)
     if (m->delay[k].state == state && m->delay[k].lag == lag) return k;
-  if (!ATVI_PUSH(e->s->pool, m->delay, m->n_delay, e->delay_cap)) return -1;
+  if (!ATVI_PUSH(e->s->pool, m->delay, m->n_delay, e->cap.delay)) return -1;
   m->delay[m->n_delay] = (atvi_lang_delay){state, lag};
   return m->n_delay++;
 }
@@ -304,7 +304,7 @@ atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *
     if (q->kind == p.kind && q->node == p.node && q->from == p.from && q->to == p.to)
       return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, k);
   }
-  if (!ATVI_PUSH(e->s->pool, m->trajectory, m->n_trajectory, e->trajectory_cap))
+  if (!ATVI_PUSH(e->s->pool, m->trajectory, m->n_trajectory, e->cap.trajectory))
     return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
   m->trajectory[m->n_trajectory] = p;
   return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, m->n_trajectory++);

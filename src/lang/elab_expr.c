@@ -78,7 +78,7 @@ bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function, const atvi_csv
   ast_guess g = {.text = x->word->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if ((e->symbol[i]->kind == SYM_FUNCTION) == function) atvi_lang_guess(&g, e->symbol[i]->word->text);
-  for (const elab_each *each = function ? NULL : e->each; each; each = each->outer)
+  for (const elab_each *each = function ? NULL : e->in.each; each; each = each->outer)
     for (atvi_idx c = 0; each->rows.csv && c < each->rows.csv->n_col; c++)
       atvi_lang_guess(&g, each->rows.csv->name[c]);
   const ast_builtin *b;
@@ -138,7 +138,7 @@ static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds
 static bool circle(elab *e, const ast_expr *use, const elab_symbol *sym) {
   const char *path = sym->word->text;
   int shown = 0;
-  for (const elab_active *a = e->active; a && path; a = a->outer) {
+  for (const elab_active *a = e->effort.active; a && path; a = a->outer) {
     if (++shown <= 6) path = atvi_pool_printf(e->s->pool, "%.60s -> %.400s", a->symbol->word->text, path);
     if (a->symbol == sym) break;
   }
@@ -219,10 +219,10 @@ static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_
                               v.vars, atvi_lang_labelled(&sym->dim[d])};
       v.vars = &var[d];
     }
-  elab_active active = {sym, e->active};
-  e->active = &active;
+  elab_active active = {sym, e->effort.active};
+  e->effort.active = &active;
   atvi_node x = atvi_lang_eval(e, &v, st->value);
-  e->active = active.outer;
+  e->effort.active = active.outer;
   if (sym->kind == SYM_CONST && x != ATVI_NODE_NONE && !check_constant(e, sym, k, x)) return ATVI_NODE_NONE;
   return x;
 }
@@ -478,19 +478,19 @@ static atvi_node dispatch(elab *e, const elab_env *v, const ast_expr *x) {
 
 atvi_node atvi_lang_eval(elab *e, const elab_env *v, const ast_expr *x) {
   if (e->s->status != ATVI_OK) return ATVI_NODE_NONE;
-  if (++e->work > ELAB_MAX_WORK) {
+  if (++e->effort.nodes > ELAB_MAX_WORK) {
     atvi_lang_error(e->s, x->at, "the sizes of index sets multiply",
                     "the model is too large when written out");
     return ATVI_NODE_NONE;
   }
-  if (e->depth >= ELAB_MAX_DEPTH) {
+  if (e->effort.depth >= ELAB_MAX_DEPTH) {
     atvi_lang_error(e->s, x->at, "break the chain of definitions, or use sum()",
                     "definitions are nested too deeply");
     return ATVI_NODE_NONE;
   }
-  e->depth++;
+  e->effort.depth++;
   atvi_node n = dispatch(e, v, x);
-  e->depth--;
+  e->effort.depth--;
   if (n == ATVI_NODE_NONE && e->s->status == ATVI_OK) atvi_lang_nomem(e->s);
   return n;
 }

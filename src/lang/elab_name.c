@@ -197,8 +197,8 @@ bool atvi_lang_shape(elab *e, elab_symbol *sym) {
         return false;
       }
   }
-  if (!count_elements(e, sym->dim, sym->n_dim, e->elements, sym->at, &sym->total)) return false;
-  e->elements += sym->total;
+  if (!count_elements(e, sym->dim, sym->n_dim, e->effort.elements, sym->at, &sym->total)) return false;
+  e->effort.elements += sym->total;
   bool kept =
       sym->kind == SYM_CONST || sym->kind == SYM_LET || sym->kind == SYM_DERIVED || sym->kind == SYM_TRACK;
   if (kept && !(sym->memo = atvi_lang_take(e->s, 2 * sym->total, sizeof *sym->memo))) return false;

@@ -246,7 +246,7 @@ bool atvi_lang_params(elab *e) {
   /* Priors of parameters outside the block are counted there. */
   atvi_idx outside = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
-    if (e->symbol[i]->kind == SYM_PARAM && e->symbol[i]->level < e->level) outside += e->symbol[i]->total;
+    if (e->symbol[i]->kind == SYM_PARAM && e->symbol[i]->level < e->in.level) outside += e->symbol[i]->total;
   e->lang->log_prior = atvi_graph_sum(e->g, n - outside, term + outside);
   if (atvi_graph_failed(e->g)) return atvi_lang_nomem(e->s), false;
   return no_circles(e);

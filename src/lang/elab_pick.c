@@ -181,18 +181,18 @@ static bool is_of_unit(const elab *e, const elab_index *i) {
 }
 
 bool atvi_lang_check_indices(elab *e) {
-  for (atvi_idx k = 0; k < e->n_index; k++)
-    if (!is_of_unit(e, &e->index[k]) && !check_index(e, &e->index[k])) return false;
+  for (atvi_idx k = 0; k < e->index.n; k++)
+    if (!is_of_unit(e, &e->index.of[k]) && !check_index(e, &e->index.of[k])) return false;
   return true;
 }
 
 bool atvi_lang_check_unit_indices(elab *e, const double *covariate) {
   atvi_idx n = e->lang->n_param;
-  double *x = e->n_index ? atvi_lang_take(e->s, n + e->n_covariate, sizeof *x) : NULL;
-  if (e->n_index && !x) return false;
-  for (atvi_idx k = 0; x && k < e->n_covariate; k++) x[n + k] = covariate[k];
-  for (atvi_idx k = 0; k < e->n_index; k++) {
-    const elab_index *i = &e->index[k];
+  double *x = e->index.n ? atvi_lang_take(e->s, n + e->covariate.n, sizeof *x) : NULL;
+  if (e->index.n && !x) return false;
+  for (atvi_idx k = 0; x && k < e->covariate.n; k++) x[n + k] = covariate[k];
+  for (atvi_idx k = 0; k < e->index.n; k++) {
+    const elab_index *i = &e->index.of[k];
     const elab_range *r = &i->array->dim[i->dim];
     const double *in[ATVI_IN_PARAM + 1] = {[ATVI_IN_PARAM] = x};
     const atvi_csv *csv;
@@ -203,7 +203,7 @@ bool atvi_lang_check_unit_indices(elab *e, const double *covariate) {
     if (atvi_graph_value(e->s->ctx, e->g, i->index, in, &value) != ATVI_OK)
       return atvi_lang_nomem(e->s), false;
     const char *wrong = outside(r, value);
-    atvi_idx first = only_input(e, i->index, ATVI_IN_PARAM, n + e->n_covariate, &others);
+    atvi_idx first = only_input(e, i->index, ATVI_IN_PARAM, n + e->covariate.n, &others);
     if (!wrong || first < n || !atvi_lang_covariate_cell(e, first - n, &csv, &row, &column)) continue;
     atvi_lang_data_error(
         e->s, csv, row, column, i->use->at, "every value of the column must be in the array's index set",
@@ -215,15 +215,15 @@ bool atvi_lang_check_unit_indices(elab *e, const double *covariate) {
 
 /* Looks at the values of an index that is new. */
 static atvi_node add_index(elab *e, elab_index i) {
-  for (atvi_idx k = 0; k < e->n_index; k++) {
-    const elab_index *seen = &e->index[k];
+  for (atvi_idx k = 0; k < e->index.n; k++) {
+    const elab_index *seen = &e->index.of[k];
     if (seen->index == i.index && seen->array == i.array && seen->dim == i.dim && seen->data == i.data)
       return i.index;
   }
   if (!is_of_unit(e, &i) && !check_index(e, &i)) return ATVI_NODE_NONE;
-  if (!ATVI_PUSH(e->s->pool, e->index, e->n_index, e->index_cap))
+  if (!ATVI_PUSH(e->s->pool, e->index.of, e->index.n, e->index.cap))
     return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
-  e->index[e->n_index++] = i;
+  e->index.of[e->index.n++] = i;
   return i.index;
 }
 
@@ -239,7 +239,7 @@ atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, co
 
 /* The index x of dimension d as a node, its values checked. */
 static atvi_node index_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym, int d) {
-  const uint32_t unit = e->each ? ELAB_KIND(ATVI_IN_PARAM) : 0;
+  const uint32_t unit = e->in.each ? ELAB_KIND(ATVI_IN_PARAM) : 0;
   elab_env inner = *v;
   inner.allowed = v->allowed & (ELAB_KIND(ATVI_IN_DATA) | ELAB_KIND(ATVI_IN_TABLE) | unit);
   inner.where = "an index";
@@ -307,7 +307,7 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
   atvi_node *item = atvi_lang_take(e->s, n, sizeof *item);
   /* What depends on numbers of a unit alone is done once per point and unit, where only parameters stand one after the other. */
   uint32_t kinds = 0, by_number = atvi_graph_kinds(e->g, index) & ELAB_KIND(ATVI_IN_PARAM);
-  e->work += n;
+  e->effort.nodes += n;
   for (atvi_idx k = 0; item && k < n; k++) {
     atvi_idx rest = k;
     for (int d = sym->n_dim - 1; d >= 0; d--)

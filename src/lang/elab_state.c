@@ -243,7 +243,7 @@ static bool pulse_element(elab *e, const ast_stmt *st, const elab_symbol *sym, e
 /* One more pulse of a statement, of elements first .. first + n - 1 of its loop. */
 static atvi_lang_pulse *add_pulse(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop,
                                   const elab_env *where, atvi_idx first, atvi_idx n) {
-  if (!ATVI_PUSH(e->s->pool, e->lang->pulse, e->lang->n_pulse, e->pulse_cap))
+  if (!ATVI_PUSH(e->s->pool, e->lang->pulse, e->lang->n_pulse, e->cap.pulse))
     return atvi_lang_nomem(e->s), NULL;
   atvi_idx *state = atvi_lang_take(e->s, n, sizeof *state);
   atvi_node *amount = atvi_lang_take(e->s, n, sizeof *amount);
@@ -347,7 +347,7 @@ bool atvi_lang_pulses(elab *e) {
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_PULSE;
   if (!(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows)))) return false;
   e->lang->pulse = NULL;
-  e->pulse_cap = e->n_condition = 0;
+  e->cap.pulse = e->n_condition = 0;
   for (atvi_idx i = 0; i < e->file->n; i++)
     if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;
   return true;

@@ -213,7 +213,7 @@ static bool knots(elab *e, elab_symbol *walk) {
 bool atvi_lang_walks(elab *e) {
   /* files are read before their statements are copied into blocks: a pipe can be read once */
   double first, last;
-  if (!e->each && atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_WALK) &&
+  if (!e->in.each && atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_WALK) &&
       !atvi_lang_data_range(e, &first, &last))
     return false;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
@@ -302,7 +302,7 @@ static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table, atvi_
 static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   const atvi_csv *csv;
   if (!atvi_lang_csv(e, st, &csv)) return false;
-  if (!csv->n_row && e->each) {
+  if (!csv->n_row && e->in.each) {
     atvi_lang_error(e->s, st->file_at, "a table needs a value for every unit", "%s has no rows of '%.60s'",
                     csv->path, atvi_lang_unit_label(e, st->level));
     return false;

@@ -187,7 +187,7 @@ static bool first_time(elab *e, double *out) {
     if (e->lang->data[d].time && e->lang->data[d].n_row && e->lang->data[d].time[0] < first)
       first = e->lang->data[d].time[0];
   *out = first;
-  return first < INFINITY || !e->each || first_of_all(e, out);
+  return first < INFINITY || !e->in.each || first_of_all(e, out);
 }
 
 /* Difference equations have states only at start + k step. */

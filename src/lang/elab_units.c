@@ -24,7 +24,7 @@ static int by_place(const void *pa, const void *pb) {
 }
 
 static const elab_each *each_of(const elab *e, int level) {
-  const elab_each *each = e->each;
+  const elab_each *each = e->in.each;
   while (each->stmt->level >= level) each = each->outer;
   return each;
 }
@@ -238,8 +238,8 @@ static bool read_units(elab *e, elab_each *each) {
 const char *atvi_lang_unit_label(elab *e, int level) {
   const char *label = "";
   for (int l = 1; label && l <= level; l++)
-    label = l == 1 ? each_of(e, l)->unit[e->unit[l]].label
-                   : atvi_pool_printf(e->s->pool, "%s.%s", label, each_of(e, l)->unit[e->unit[l]].label);
+    label = l == 1 ? each_of(e, l)->unit[e->in.unit[l]].label
+                   : atvi_pool_printf(e->s->pool, "%s.%s", label, each_of(e, l)->unit[e->in.unit[l]].label);
   if (!label) atvi_lang_nomem(e->s);
   return label ? label : "";
 }
@@ -277,12 +277,12 @@ bool atvi_lang_unit_rows(elab *e, const ast_stmt *st, const atvi_csv *all, const
   if (!st->level || st->kind == KW_EACH) return true;
   elab_grouped *g = &e->files[st - e->file->stmt];
   if (!g->first && !group(e, each_of(e, st->level), st, all, g)) return false;
-  return cut(e, g, e->unit[st->level], csv);
+  return cut(e, g, e->in.unit[st->level], csv);
 }
 
 /* The block whose file has a column of that name, and the column; NULL: none. */
 static const elab_each *covariate_of(const elab *e, const elab_env *v, const ast_expr *x, atvi_idx *c) {
-  const elab_each *each = x->n || x->qualifier ? NULL : e->each;
+  const elab_each *each = x->n || x->qualifier ? NULL : e->in.each;
   for (; each; each = each->outer) {
     bool seen = !v->level || each->stmt->level + 1 < v->level;
     *c = seen && each->rows.csv ? atvi_io_csv_find(each->rows.csv, x->word->text) : -1;
@@ -298,11 +298,11 @@ bool atvi_lang_is_covariate(const elab *e, const elab_env *v, const ast_expr *x)
 
 bool atvi_lang_covariate_cell(const elab *e, atvi_idx k, const atvi_csv **csv, atvi_idx *row,
                               atvi_idx *column) {
-  const elab_grouped *g = &e->covariate[k].each->rows;
-  atvi_idx unit = e->unit[e->covariate[k].each->stmt->level + 1];
+  const elab_grouped *g = &e->covariate.of[k].each->rows;
+  atvi_idx unit = e->in.unit[e->covariate.of[k].each->stmt->level + 1];
   *csv = g->csv;
   *row = g->row[g->first[unit]];
-  *column = e->covariate[k].column;
+  *column = e->covariate.of[k].column;
   return g->first[unit] < g->first[unit + 1];
 }
 
@@ -316,11 +316,11 @@ atvi_node atvi_lang_covariate(elab *e, const elab_env *v, const ast_expr *x, boo
                     "%s cannot use '%.60s': each %.60s has its own", v->where, name, block_name(each));
     return ATVI_NODE_NONE;
   }
-  while (k < e->n_covariate && (e->covariate[k].each != each || e->covariate[k].column != c)) k++;
-  if (k == e->n_covariate) {
-    if (!ATVI_PUSH(e->s->pool, e->covariate, e->n_covariate, e->covariate_cap))
+  while (k < e->covariate.n && (e->covariate.of[k].each != each || e->covariate.of[k].column != c)) k++;
+  if (k == e->covariate.n) {
+    if (!ATVI_PUSH(e->s->pool, e->covariate.of, e->covariate.n, e->covariate.cap))
       return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
-    e->covariate[e->n_covariate++] = (elab_covariate){each->rows.csv->name[c], each, c, x->at};
+    e->covariate.of[e->covariate.n++] = (elab_covariate){each->rows.csv->name[c], each, c, x->at};
   }
   return atvi_graph_input(e->g, ATVI_IN_PARAM, e->lang->n_param + k);
 }
@@ -351,7 +351,7 @@ static bool position(elab *e, const elab_covariate *v, const atvi_csv *csv, atvi
 static bool covariate(elab *e, const elab_covariate *v, double *value) {
   const elab_grouped *g = &v->each->rows;
   const atvi_csv *csv = g->csv;
-  atvi_idx unit = e->unit[v->each->stmt->level + 1];
+  atvi_idx unit = e->in.unit[v->each->stmt->level + 1];
   for (atvi_idx i = g->first[unit]; i < g->first[unit + 1]; i++) {
     atvi_idx r = g->row[i], at = r * csv->n_col + v->column;
     double x = csv->value[at];
@@ -381,9 +381,9 @@ static bool covariate(elab *e, const elab_covariate *v, double *value) {
 
 /* Numbers of the present unit: [n_covariate]. */
 static bool covariates(elab *e, const double **value) {
-  double *x = atvi_lang_take(e->s, e->n_covariate, sizeof *x);
-  for (atvi_idx k = 0; x && k < e->n_covariate; k++)
-    if (!covariate(e, &e->covariate[k], &x[k])) return false;
+  double *x = atvi_lang_take(e->s, e->covariate.n, sizeof *x);
+  for (atvi_idx k = 0; x && k < e->covariate.n; k++)
+    if (!covariate(e, &e->covariate.of[k], &x[k])) return false;
   *value = x;
   return x != NULL;
 }
@@ -475,17 +475,17 @@ static bool count(elab *e, elab *whole, atvi_idx *n_outer) {
   *n_outer = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     const elab_symbol *sym = e->symbol[i];
-    if (sym->level < e->level) {
+    if (sym->level < e->in.level) {
       if (sym->kind == SYM_PARAM) *n_outer += sym->total;
       continue;
     }
     elements += sym->total;
     if (sym->kind == SYM_PARAM) own += sym->total;
   }
-  if (too_large(e, e->each, elements, whole->elements, ELAB_MAX_ELEMENTS, "elements") ||
-      too_large(e, e->each, own, whole->lang->n_all, ELAB_MAX_PARAMS, "parameters"))
+  if (too_large(e, e->in.each, elements, whole->effort.elements, ELAB_MAX_ELEMENTS, "elements") ||
+      too_large(e, e->in.each, own, whole->lang->n_all, ELAB_MAX_PARAMS, "parameters"))
     return false;
-  whole->elements += elements * e->each->n_unit;
+  whole->effort.elements += elements * e->in.each->n_unit;
   return true;
 }
 
@@ -522,7 +522,7 @@ static bool alike(const atvi_lang *a, const atvi_lang *b) {
 
 /* Parameters of a unit in the whole model: those of the enclosing unit, then its own. */
 static bool places(elab *e, atvi_idx u, atvi_idx base) {
-  const elab_each *each = e->each;
+  const elab_each *each = e->in.each;
   const atvi_lang_block *block = each->block;
   atvi_idx n = e->lang->n_param, *at = atvi_lang_take(e->s, n, sizeof *at);
   if (!at) return false;
@@ -537,17 +537,17 @@ static bool places(elab *e, atvi_idx u, atvi_idx base) {
 }
 
 static void stand_at(elab *e, atvi_idx u) {
-  for (const elab_each *each = e->each; each; each = each->outer) {
-    e->unit[each->stmt->level + 1] = u;
+  for (const elab_each *each = e->in.each; each; each = each->outer) {
+    e->in.unit[each->stmt->level + 1] = u;
     u = each->unit[u].parent;
   }
 }
 
 static bool unit(elab *e, atvi_idx u, atvi_lang *first) {
-  atvi_lang_unit *out = &e->each->block->unit[u];
+  atvi_lang_unit *out = &e->in.each->block->unit[u];
   stand_at(e, u);
   if (u && !(e->lang = next_unit(e, first))) return false;
-  out->label = atvi_lang_unit_label(e, e->level);
+  out->label = atvi_lang_unit_label(e, e->in.level);
   out->lang = e->lang;
   if (!atvi_lang_tables(e) || !atvi_lang_elab_data(e) || (u && !atvi_lang_check_indices(e)) ||
       !atvi_lang_start(e) || (!u && (!atvi_lang_params(e) || !atvi_lang_states(e))) || !atvi_lang_pulses(e) ||
@@ -555,7 +555,7 @@ static bool unit(elab *e, atvi_idx u, atvi_lang *first) {
       !atvi_lang_check_unit_indices(e, out->covariate))
     return false;
   if (u == 0 || alike(first, e->lang)) return true;
-  atvi_lang_error(e->s, e->each->stmt->at, "this is a fault of the program, not of the model",
+  atvi_lang_error(e->s, e->in.each->stmt->at, "this is a fault of the program, not of the model",
                   "the unit '%.60s' has other equations than the first", out->label);
   return false;
 }
@@ -571,22 +571,22 @@ static void same_times(const atvi_lang_block *block) {
 }
 
 static bool units(elab *e, elab *whole) {
-  atvi_lang_block *block = e->each->block;
+  atvi_lang_block *block = e->in.each->block;
   atvi_lang *first = e->lang;
   atvi_idx base = whole->lang->n_all;
   if (!atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_walks(e) || !atvi_lang_shapes(e) ||
       !count(e, whole, &block->n_outer))
     return false;
   atvi_lang_numbers(e);
-  block->n_unit = e->each->n_unit;
+  block->n_unit = e->in.each->n_unit;
   if (!(block->unit = atvi_lang_take(e->s, block->n_unit, sizeof *block->unit))) return false;
   for (atvi_idx u = 0; u < block->n_unit; u++)
     if (!unit(e, u, first) || !places(e, u, base)) return false;
   same_times(block);
   whole->lang->n_all += (first->n_param - block->n_outer) * block->n_unit;
-  const char **name = atvi_lang_take(e->s, e->n_covariate, sizeof *name);
-  for (atvi_idx k = 0; name && k < e->n_covariate; k++) name[k] = e->covariate[k].name;
-  block->n_covariate = e->n_covariate;
+  const char **name = atvi_lang_take(e->s, e->covariate.n, sizeof *name);
+  for (atvi_idx k = 0; name && k < e->covariate.n; k++) name[k] = e->covariate.of[k].name;
+  block->n_covariate = e->covariate.n;
   block->covariate = name;
   return name != NULL;
 }
@@ -597,7 +597,7 @@ static bool block(elab *outer, elab *whole, const ast_stmt *st) {
   elab_each *each = atvi_lang_take(outer->s, 1, sizeof *each);
   atvi_lang *lang = atvi_lang_take(outer->s, 1, sizeof *lang);
   if (!each || !lang) return false;
-  *each = (elab_each){.stmt = st, .outer = outer->each, .block = &whole->lang->block[whole->n_each++]};
+  *each = (elab_each){.stmt = st, .outer = outer->in.each, .block = &whole->lang->block[whole->in.n_each++]};
   *lang = (atvi_lang){.pool = whole->lang->pool,
                       .graph = whole->lang->graph,
                       .path = whole->lang->path,
@@ -613,12 +613,12 @@ static bool block(elab *outer, elab *whole, const ast_stmt *st) {
             .tree = outer->tree,
             .g = outer->g,
             .file = &each->file,
-            .each = each,
-            .level = outer->level + 1,
+            .in.each = each,
+            .in.level = outer->in.level + 1,
             .lang = lang,
-            .work = whole->work};
+            .effort.nodes = whole->effort.nodes};
   if (!(e.files = atvi_lang_take(e.s, each->file.n, sizeof *e.files)) || !units(&e, whole)) return false;
-  whole->work = e.work;
+  whole->effort.nodes = e.effort.nodes;
   for (atvi_idx i = 0; i < e.n_symbol; i++) e.symbol[i]->word->symbol = NULL;
   return inner_blocks(&e, whole);
 }
@@ -626,7 +626,7 @@ static bool block(elab *outer, elab *whole, const ast_stmt *st) {
 static bool inner_blocks(elab *e, elab *whole) {
   for (atvi_idx i = 0; i < e->file->n; i++) {
     const ast_stmt *st = &e->file->stmt[i];
-    if (st->kind == KW_EACH && st->level == e->level && !block(e, whole, st)) return false;
+    if (st->kind == KW_EACH && st->level == e->in.level && !block(e, whole, st)) return false;
   }
   return true;
 }
