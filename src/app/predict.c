@@ -307,11 +307,11 @@ static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) 
 
 /* LOO of whole units is seldom right: a unit's parameters depend on its data alone. */
 static void tell_units(prediction *x, const atvi_loaded *l, const atvi_scores *s) {
-  const char *label = s->units.n_bad ? strchr(s->worst_unit, ' ') : NULL, *rule = "";
+  const char *label = s->units.n_bad ? strchr(s->worst_unit.name, ' ') : NULL, *rule = "";
   if (!label || !l->model->part) return;
-  int block = (int)(label - s->worst_unit);
-  if (!memchr(s->worst_unit, '.', (size_t)block)) /* of blocks inside others the file has two columns */
-    rule = atvi_pool_printf(x->pool, " '%.*s == \"%s\"'", block, s->worst_unit, label + 1);
+  int block = (int)(label - s->worst_unit.name);
+  if (!memchr(s->worst_unit.name, '.', (size_t)block)) /* of blocks inside others the file has two columns */
+    rule = atvi_pool_printf(x->pool, " '%.*s == \"%s\"'", block, s->worst_unit.name, label + 1);
   say(x, atvi_pool_printf(x->pool,
                           "to see how well a unit is predicted without its data, leave it out of a fit: "
                           "atvi fit --holdout%s",
@@ -346,9 +346,9 @@ static void tell_date(const atvi_loaded *l, atvi_scores *s, char date[ATVI_APP_D
   const atvi_lang *lang = l->model->lang;
   for (atvi_idx k = 0; k < lang->n_data; k++)
     if (!lang->data[k].time) return; /* its points are rows */
-  if (!s->worst_name) return;
-  atvi_app_date(lang, s->worst_time, date);
-  s->worst_date = *date ? date : NULL;
+  if (!s->worst.name) return;
+  atvi_app_date(lang, s->worst.time, date);
+  s->worst.date = *date ? date : NULL;
 }
 
 static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_result *out) {

@@ -288,8 +288,11 @@ typedef struct {
   atvi_claimed *claim; /* [points] of an item */
   bool *mine;          /* [points] claimed and not done */
   atvi_claimed got[CHUNK_MAX];
-  atvi_idx n_mine, done, failed, lost;
-  double seconds, longest_s;
+  atvi_idx n_mine;
+  struct { /* runs of this worker */
+    atvi_idx done, failed, lost;
+    double seconds, longest_s;
+  } count;
   int streak; /* losses by the site in succession */
   bool lapsed;
   double idle_s, look_s, pause_s;
@@ -312,21 +315,21 @@ static atvi_status tick(void *self, bool *stop) {
     end(w, "its time was over");
     w->late = *stop = true;
   }
-  atvi_tell(w->j->ctx, "worker", -1, atvi_clock_s() - w->begun_s, "%td runs done%s", w->done,
+  atvi_tell(w->j->ctx, "worker", -1, atvi_clock_s() - w->begun_s, "%td runs done%s", w->count.done,
             w->idle_s > 0 ? ", waiting for points of others" : "");
   return ATVI_OK;
 }
 
 /* Whether another run would end in time. */
 static bool fits(const worker *w) {
-  double longest = fmax(w->longest_s, w->ix.longest_s), need = 1.1 * longest;
+  double longest = fmax(w->count.longest_s, w->ix.longest_s), need = 1.1 * longest;
   if (w->limit_s > 0 && w->limit_s < need) need = w->limit_s;
   return !(w->until_s > 0) || atvi_app_share_now_s() + need < w->until_s - END_S;
 }
 
 static atvi_idx chunk(const worker *w) {
-  atvi_idx n = w->done + w->ix.n_timed;
-  double mean = n ? (w->seconds + w->ix.seconds) / (double)n : CHUNK_S;
+  atvi_idx n = w->count.done + w->ix.n_timed;
+  double mean = n ? (w->count.seconds + w->ix.seconds) / (double)n : CHUNK_S;
   double each = mean > 0 ? floor(CHUNK_S / mean) : CHUNK_MAX;
   double all = (each < 1 ? 1 : each) * w->jobs;
   return all > CHUNK_MAX ? CHUNK_MAX : (atvi_idx)all;
@@ -364,7 +367,7 @@ static atvi_status record_lost(worker *w, const atvi_claimed *c) {
   if (!why) return ATVI_ENOMEM;
   ATVI_TRY(atvi_sim_record_add(w->record, &run));
   w->todo[c->item] = false;
-  w->failed++;
+  w->count.failed++;
   return atvi_sim_record_sync(w->record);
 }
 
@@ -420,7 +423,7 @@ static atvi_status look_for_more(worker *w, atvi_idx want, atvi_idx *item, atvi_
 
 /* If nobody had a good run yet, the program or the model may be wrong, and more runs are a waste. */
 static atvi_status check_hope(worker *w) {
-  if (w->ix.n_ok > 0 || w->done > w->failed) return ATVI_OK;
+  if (w->ix.n_ok > 0 || w->count.done > w->count.failed) return ATVI_OK;
   ATVI_TRY(atvi_sim_index_read(&w->ix));
   atvi_idx failed = 0;
   const char *why = NULL;
@@ -473,7 +476,7 @@ static bool lost(void *self, atvi_idx item, const char *why) {
   const atvi_claimed *c = &w->claim[item];
   atvi_sim_claims_lose(w->claims, c->item, c->claim, ATVI_LOST_SITE, NULL, why);
   w->streak++;
-  w->lost++;
+  w->count.lost++;
   atvi_log(w->j->ctx, ATVI_LOG_NOTE, "run %lld was lost: %s", (long long)c->item, why);
   if (c->n_site + 1 >= SITE_MAX) return true;
   release(w, item);
@@ -483,10 +486,10 @@ static bool lost(void *self, atvi_idx item, const char *why) {
 static void done(void *self, atvi_idx item, bool ok, double seconds) {
   worker *w = self;
   release(w, item);
-  w->done++;
-  w->failed += !ok;
-  w->seconds += seconds;
-  if (seconds > w->longest_s) w->longest_s = seconds;
+  w->count.done++;
+  w->count.failed += !ok;
+  w->count.seconds += seconds;
+  if (seconds > w->count.longest_s) w->count.longest_s = seconds;
   if (ok) w->streak = 0;
 }
 
@@ -553,12 +556,12 @@ static atvi_status summarise_share(worker *w, const atvi_sim_report *rep, atvi_a
   result->left = w->j->points.n - result->good - result->failed;
   result->late = w->late;
   result->stopped = rep->stopped && !w->late;
-  result->unfinished = result->left > 0 && w->done > 0;
+  result->unfinished = result->left > 0 && w->count.done > 0;
   atvi_io_text_add(&t, "worker %s ended: %s\n", atvi_sim_claims_name(w->claims),
                    w->ended ? w->ended : "it was asked to");
-  atvi_io_text_add(&t, "%td runs done", w->done);
-  if (w->failed) atvi_io_text_add(&t, ", %td of them failed", w->failed);
-  if (w->lost) atvi_io_text_add(&t, "; %td lost", w->lost);
+  atvi_io_text_add(&t, "%td runs done", w->count.done);
+  if (w->count.failed) atvi_io_text_add(&t, ", %td of them failed", w->count.failed);
+  if (w->count.lost) atvi_io_text_add(&t, "; %td lost", w->count.lost);
   atvi_io_text_add(&t, "\nof all %td runs %td are good", w->j->points.n, result->good);
   if (result->failed) atvi_io_text_add(&t, ", %td failed", result->failed);
   if (result->left) atvi_io_text_add(&t, ", %td not done yet", result->left);
@@ -597,7 +600,7 @@ static atvi_status work(worker *w, atvi_simulator *sim, atvi_app_run_result *res
   if (status != ATVI_OK) end(w, atvi_errmsg(w->j->ctx));
   if (status == ATVI_OK) status = summarise_share(w, &rep, result);
   atvi_sim_record_free(w->record);
-  if (w->done == 0 && w->failed == 0) unlink(path);
+  if (w->count.done == 0 && w->count.failed == 0) unlink(path);
   return status;
 }
 

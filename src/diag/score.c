@@ -130,11 +130,11 @@ static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predic
   out->loo = atvi_math_loo_total(m, loo, out->n_draw);
   out->waic = atvi_math_waic_total(m, loo);
   out->khat_threshold = atvi_math_psis_threshold(out->n_draw);
-  out->worst_time = out->worst_khat = NAN;
+  out->worst.time = out->worst.khat = NAN;
   if (m > 0) {
-    out->worst_name = name[out->loo.worst];
-    out->worst_time = from[out->loo.worst]->time;
-    out->worst_khat = from[out->loo.worst]->loo.khat;
+    out->worst.name = name[out->loo.worst];
+    out->worst.time = from[out->loo.worst]->time;
+    out->worst.khat = from[out->loo.worst]->loo.khat;
   }
   return ATVI_OK;
 }
@@ -184,10 +184,10 @@ static atvi_status leave_units_out(atvi_pool *pool, atvi_idx n, const atvi_predi
   atvi_loo_point *loo;
   ATVI_TRY(atvi_diag_unit_loo(pool, out->n_draw, n, series, &m, &unit, &loo));
   out->units = atvi_math_loo_total(m, loo, out->n_draw);
-  out->worst_unit_khat = NAN;
+  out->worst_unit.khat = NAN;
   if (m > 0) {
-    out->worst_unit = unit[out->units.worst];
-    out->worst_unit_khat = loo[out->units.worst].khat;
+    out->worst_unit.name = unit[out->units.worst];
+    out->worst_unit.khat = loo[out->units.worst].khat;
   }
   return ATVI_OK;
 }
@@ -283,8 +283,8 @@ static void put_units(atvi_json *w, const atvi_scores *s) {
   atvi_io_json_put(w, "khat_threshold", atvi_io_json_real(s->khat_threshold));
   atvi_io_fields_json(w, &LOO_FIELDS, &s->units, "khat_above");
   atvi_io_json_object(w, "worst");
-  atvi_io_json_put(w, "unit", atvi_io_json_word(w->pool, s->worst_unit));
-  atvi_io_json_put(w, "khat", atvi_io_json_real(s->worst_unit_khat));
+  atvi_io_json_put(w, "unit", atvi_io_json_word(w->pool, s->worst_unit.name));
+  atvi_io_json_put(w, "khat", atvi_io_json_real(s->worst_unit.khat));
   atvi_io_json_end(w);
   atvi_io_json_end(w);
 }
@@ -300,10 +300,10 @@ static void put_validation(atvi_json *w, const atvi_scores *s) {
   atvi_io_json_put(w, "khat_threshold", atvi_io_json_real(s->khat_threshold));
   atvi_io_fields_json(w, &LOO_FIELDS, &s->loo, "khat_above");
   atvi_io_json_object(w, "worst");
-  atvi_io_json_put(w, "series", atvi_io_json_word(w->pool, s->worst_name));
-  atvi_io_json_put(w, "time", atvi_io_json_real(s->worst_time));
-  if (s->worst_date) atvi_io_json_put(w, "date", atvi_io_json_word(w->pool, s->worst_date));
-  atvi_io_json_put(w, "khat", atvi_io_json_real(s->worst_khat));
+  atvi_io_json_put(w, "series", atvi_io_json_word(w->pool, s->worst.name));
+  atvi_io_json_put(w, "time", atvi_io_json_real(s->worst.time));
+  if (s->worst.date) atvi_io_json_put(w, "date", atvi_io_json_word(w->pool, s->worst.date));
+  atvi_io_json_put(w, "khat", atvi_io_json_real(s->worst.khat));
   atvi_io_json_end(w);
   atvi_io_json_end(w);
   atvi_io_json_object(w, "waic");
@@ -363,7 +363,7 @@ static void table(atvi_text *t, const atvi_scores *s) {
 
 static void validation(atvi_text *t, const atvi_scores *s) {
   if (s->loo.n == 0) return;
-  if (!(s->khat_threshold > 0) || isnan(s->worst_khat)) {
+  if (!(s->khat_threshold > 0) || isnan(s->worst.khat)) {
     atvi_io_text_add(t, "LOO and WAIC need more draws than %td\n", s->n_draw);
     return;
   }
@@ -375,9 +375,9 @@ static void validation(atvi_text *t, const atvi_scores *s) {
     atvi_io_text_add(t, "k-hat above %.2f for %td of %td values\n", s->khat_threshold, s->loo.n_bad,
                      s->loo.n);
   if (s->loo.n_bad)
-    atvi_io_text_add(t, "         worst: %s at %g%s%s%s, k-hat %.2f\n", s->worst_name, s->worst_time,
-                     s->worst_date ? " (" : "", s->worst_date ? s->worst_date : "", s->worst_date ? ")" : "",
-                     s->worst_khat);
+    atvi_io_text_add(t, "         worst: %s at %g%s%s%s, k-hat %.2f\n", s->worst.name, s->worst.time,
+                     s->worst.date ? " (" : "", s->worst.date ? s->worst.date : "", s->worst.date ? ")" : "",
+                     s->worst.khat);
   atvi_io_text_add(t, "WAIC     elpd %.2f +- %.2f, %.2f effective parameters\n", s->waic.elpd, s->waic.se,
                    s->waic.p);
   if (s->units.n == 0) return;
@@ -387,7 +387,7 @@ static void validation(atvi_text *t, const atvi_scores *s) {
     atvi_io_text_add(t, "every k-hat is below %.2f\n", s->khat_threshold);
   else
     atvi_io_text_add(t, "not to be trusted, k-hat above %.2f for %td\n         worst: %s, k-hat %.2f\n",
-                     s->khat_threshold, s->units.n_bad, s->worst_unit, s->worst_unit_khat);
+                     s->khat_threshold, s->units.n_bad, s->worst_unit.name, s->worst_unit.khat);
 }
 
 atvi_status atvi_diag_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text) {

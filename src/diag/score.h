@@ -101,18 +101,23 @@ typedef struct {
   /* Of values that were part of the fit, censored ones too. */
   atvi_loo_sum loo, waic;
   double khat_threshold;
-  /* The observation with the largest k-hat; NULL: none. */
-  const char *worst_name;
-  double worst_time, worst_khat;
+  /* The observation with the largest k-hat. */
+  struct {
+    /* NULL: none. */
+    const char *name;
+    double time, khat;
+    /* Of the time, set by the caller; NULL: no dates. */
+    const char *date;
+  } worst;
   /* The same where each unit is left out with all of its values. n = 0: there are no units. */
   atvi_loo_sum units;
-  const char *worst_unit;
-  double worst_unit_khat;
+  struct {
+    const char *name;
+    double khat;
+  } worst_unit;
   /* set by the caller; strings are borrowed */
   /* Holdout: the rule; NULL: none. */
   const char *model, *method, *verdict, *holdout;
-  /* Date of worst_time; NULL: no dates. */
-  const char *worst_date;
   /* The rule of this prediction, not of the fit. */
   bool apart;
   uint64_t seed;

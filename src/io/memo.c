@@ -72,26 +72,37 @@ struct atvi_memo {
   bool failed, stopped;
   /* of the log, which all threads write */
   pthread_mutex_t lock;
-  char *known;
-  size_t n_known;
-  slot *slot;
-  size_t n_slot;
+  /* the entries of the file, and where each key is among them */
+  struct {
+    char *bytes;
+    size_t n;
+    slot *slot;
+    size_t n_slot;
+  } known;
   buffer log, entered, scratch;
-  piece *piece;
-  atvi_idx n_piece, cap_piece;
-  /* the stretch that is under way; depth counts those inside it; where its evaluations begin in the log */
-  atvi_stretch stretch;
-  int depth;
-  atvi_memo_key within;
-  size_t log_from;
-  /* the state that it began with or continued from, or its last mark */
-  const char *last;
-  size_t n_last;
-  /* what was known of it is dead */
-  bool superseded;
+  struct {
+    piece *of;
+    atvi_idx n, cap;
+  } pieces;
+  /* the stretch that is under way */
+  struct {
+    atvi_stretch stretch;
+    /* counts those inside it */
+    int depth;
+    atvi_memo_key key;
+    /* where its evaluations begin in the log */
+    size_t log_from;
+    /* the state that it began with or continued from, or its last mark */
+    const char *last;
+    size_t n_last;
+    /* what was known of it is dead */
+    bool superseded;
+  } now;
   /* the state beside the computation; fn NULL: none */
-  atvi_stretch beside;
-  buffer aside;
+  struct {
+    atvi_stretch stretch;
+    buffer state;
+  } beside;
 };
 
 static const atvi_memo_key ASIDE = {{0x6173696465, 0x6173696465}};
@@ -163,26 +174,26 @@ static size_t entry_bytes(const entry *e) { return sizeof *e + round8(e->n); }
 
 /* The slot of a key, or the empty one where it would be. */
 static slot *find(const atvi_memo *m, atvi_memo_key key) {
-  for (size_t i = key.word[0] & (m->n_slot - 1);; i = (i + 1) & (m->n_slot - 1)) {
-    slot *s = &m->slot[i];
-    if (s->at < 0 || same(entry_at(m->known, (size_t)s->at).key, key)) return s;
+  for (size_t i = key.word[0] & (m->known.n_slot - 1);; i = (i + 1) & (m->known.n_slot - 1)) {
+    slot *s = &m->known.slot[i];
+    if (s->at < 0 || same(entry_at(m->known.bytes, (size_t)s->at).key, key)) return s;
   }
 }
 
 static bool make_table(atvi_memo *m) {
   size_t n = 0;
-  for (size_t at = 0; at < m->n_known; n++) {
+  for (size_t at = 0; at < m->known.n; n++) {
     entry e;
-    if (m->n_known - at < sizeof e) return false;
-    e = entry_at(m->known, at);
-    if (e.n > m->n_known - at - sizeof e || round8(e.n) > m->n_known - at - sizeof e) return false;
+    if (m->known.n - at < sizeof e) return false;
+    e = entry_at(m->known.bytes, at);
+    if (e.n > m->known.n - at - sizeof e || round8(e.n) > m->known.n - at - sizeof e) return false;
     at += entry_bytes(&e);
   }
-  for (m->n_slot = 16; m->n_slot < 2 * n; m->n_slot *= 2) {}
-  m->slot = atvi_pool_take(m->pool, m->n_slot, sizeof *m->slot);
-  for (size_t i = 0; m->slot && i < m->n_slot; i++) m->slot[i].at = -1;
-  for (size_t at = 0; m->slot && at < m->n_known;) {
-    entry e = entry_at(m->known, at);
+  for (m->known.n_slot = 16; m->known.n_slot < 2 * n; m->known.n_slot *= 2) {}
+  m->known.slot = atvi_pool_take(m->pool, m->known.n_slot, sizeof *m->known.slot);
+  for (size_t i = 0; m->known.slot && i < m->known.n_slot; i++) m->known.slot[i].at = -1;
+  for (size_t at = 0; m->known.slot && at < m->known.n;) {
+    entry e = entry_at(m->known.bytes, at);
     find(m, e.key)->at = (int64_t)at;
     at += entry_bytes(&e);
   }
@@ -211,8 +222,8 @@ static atvi_status read_file(atvi_memo *m) {
     return damaged(m, "it is incomplete, or was changed");
   m->about = atvi_pool_strndup(m->pool, text + sizeof h, h.n_about);
   m->before_s = h.seconds;
-  m->known = text + sizeof h + round8(h.n_about);
-  m->n_known = h.n_entries;
+  m->known.bytes = text + sizeof h + round8(h.n_about);
+  m->known.n = h.n_entries;
   if (!make_table(m)) return damaged(m, "its entries do not fit together");
   return atvi_pool_status(m->pool);
 }
@@ -239,15 +250,15 @@ atvi_status atvi_io_memo_open(atvi_ctx *ctx, const char *path, double every_s, a
 const char *atvi_io_memo_about(const atvi_memo *m) { return m->about; }
 double atvi_io_memo_seconds(const atvi_memo *m) { return m ? m->before_s : 0; }
 
-bool atvi_io_memo_wants(const atvi_memo *m) { return m && !(m->depth > 0 && m->stretch.lean); }
+bool atvi_io_memo_wants(const atvi_memo *m) { return m && !(m->now.depth > 0 && m->now.stretch.lean); }
 
 bool atvi_io_memo_get(const atvi_memo *m, atvi_memo_key key, void *bytes, size_t n) {
-  if (!m || !m->slot) return false;
+  if (!m || !m->known.slot) return false;
   const slot *s = find(m, key);
   if (s->at < 0) return false;
-  entry e = entry_at(m->known, (size_t)s->at);
+  entry e = entry_at(m->known.bytes, (size_t)s->at);
   if (e.n != n) return false;
-  memcpy(bytes, m->known + s->at + sizeof e, n);
+  memcpy(bytes, m->known.bytes + s->at + sizeof e, n);
   return true;
 }
 
@@ -313,16 +324,16 @@ static size_t put_state(output *o, atvi_memo_key key, const buffer *state) {
 /* Entries that are known and still count, those since, and the stretches. Without a file: their size. */
 static size_t put_entries(const atvi_memo *m, output *o) {
   size_t n = m->log.n;
-  for (size_t at = 0; at < m->n_known;) {
-    entry e = entry_at(m->known, at);
+  for (size_t at = 0; at < m->known.n;) {
+    entry e = entry_at(m->known.bytes, at);
     bool dead = find(m, e.key)->dead;
     if (!dead) n += entry_bytes(&e);
-    if (!dead && o) put(o, m->known + at, entry_bytes(&e));
+    if (!dead && o) put(o, m->known.bytes + at, entry_bytes(&e));
     at += entry_bytes(&e);
   }
   if (o) put(o, m->log.bytes, m->log.n);
-  for (atvi_idx i = 0; i < m->n_piece; i++) n += put_state(o, m->piece[i].key, &m->piece[i].state);
-  return m->beside.fn ? n + put_state(o, ASIDE, &m->aside) : n;
+  for (atvi_idx i = 0; i < m->pieces.n; i++) n += put_state(o, m->pieces.of[i].key, &m->pieces.of[i].state);
+  return m->beside.stretch.fn ? n + put_state(o, ASIDE, &m->beside.state) : n;
 }
 
 static atvi_status write_file(atvi_memo *m) {
@@ -346,7 +357,7 @@ static atvi_status write_file(atvi_memo *m) {
 
 static void write_now(atvi_memo *m) {
   if (m->failed) return;
-  if (m->beside.fn && !save(m, &m->beside, false, &m->aside)) m->aside.n = 0;
+  if (m->beside.stretch.fn && !save(m, &m->beside.stretch, false, &m->beside.state)) m->beside.state.n = 0;
   m->failed = write_file(m) != ATVI_OK;
   if (m->failed)
     atvi_log(m->ctx, ATVI_LOG_WARN, "the checkpoint is not kept up to date: %s", atvi_errmsg(m->ctx));
@@ -366,8 +377,8 @@ atvi_status atvi_io_memo_start(atvi_memo *m, const char *about, bool fresh, bool
   m->about = atvi_pool_printf(m->pool, "%s", about);
   if (!m->about || !reserve(m, &m->log, LOG_FIRST)) return ATVI_ENOMEM;
   if (fresh) {
-    m->n_known = 0;
-    m->slot = NULL;
+    m->known.n = 0;
+    m->known.slot = NULL;
     m->before_s = 0;
   }
   m->failed = false;
@@ -382,11 +393,11 @@ void atvi_io_memo_close(atvi_memo *m, bool done) {
     unlink(m->path);
   else
     write_now(m);
-  for (atvi_idx i = 0; i < m->n_piece; i++) atvi_block_free(m->ctx, m->piece[i].state.bytes);
+  for (atvi_idx i = 0; i < m->pieces.n; i++) atvi_block_free(m->ctx, m->pieces.of[i].state.bytes);
   atvi_block_free(m->ctx, m->log.bytes);
   atvi_block_free(m->ctx, m->entered.bytes);
   atvi_block_free(m->ctx, m->scratch.bytes);
-  atvi_block_free(m->ctx, m->aside.bytes);
+  atvi_block_free(m->ctx, m->beside.state.bytes);
   pthread_mutex_destroy(&m->lock);
   atvi_pool_free(m->pool);
   atvi_block_free(m->ctx, m);
@@ -394,11 +405,11 @@ void atvi_io_memo_close(atvi_memo *m, bool done) {
 
 void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *bytes, size_t n) {
   if (!atvi_io_memo_wants(m)) return;
-  entry e = {.key = key, .within = m->within, .n = n};
+  entry e = {.key = key, .within = m->now.key, .n = n};
   size_t size = entry_bytes(&e);
   pthread_mutex_lock(&m->lock);
   /* Only the caller's thread may use the context: it makes room in time for the others, whose entries are lost if it does not. */
-  bool wanted = !m->failed && m->n_known + m->log.n < EVALUATIONS_MOST;
+  bool wanted = !m->failed && m->known.n + m->log.n < EVALUATIONS_MOST;
   size_t room = 2 * (m->log.n + size), most = EVALUATIONS_MOST + 2 * size;
   if (room > most) room = m->log.n + size > most ? m->log.n + size : most;
   if (wanted && caller && room > m->log.cap) (void)reserve(m, &m->log, room);
@@ -410,82 +421,82 @@ void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *
 bool atvi_io_memo_attach(atvi_memo *m, atvi_state_fn *fn, void *self) {
   bool ended;
   if (!m) return false;
-  m->beside = (atvi_stretch){.fn = fn, .self = self};
-  slot *s = m->slot ? find(m, ASIDE) : NULL;
+  m->beside.stretch = (atvi_stretch){.fn = fn, .self = self};
+  slot *s = m->known.slot ? find(m, ASIDE) : NULL;
   if (!s || s->at < 0) return false;
-  entry e = entry_at(m->known, (size_t)s->at);
+  entry e = entry_at(m->known.bytes, (size_t)s->at);
   s->dead = true;
-  return restore(m, &m->beside, m->known + s->at + sizeof e, e.n, &ended);
+  return restore(m, &m->beside.stretch, m->known.bytes + s->at + sizeof e, e.n, &ended);
 }
 
 /* ---- stretches ---- */
 
 bool atvi_io_stretch_begin(atvi_memo *m, const atvi_stretch *stretch) {
   bool ended = false, ignored;
-  if (!m || m->depth++ > 0) return false;
-  m->stretch = *stretch;
-  m->log_from = m->log.n;
-  m->superseded = false;
-  if (!save(m, &m->stretch, false, &m->entered)) {
+  if (!m || m->now.depth++ > 0) return false;
+  m->now.stretch = *stretch;
+  m->now.log_from = m->log.n;
+  m->now.superseded = false;
+  if (!save(m, &m->now.stretch, false, &m->entered)) {
     m->failed = true;
     return false;
   }
-  m->last = m->entered.bytes;
-  m->n_last = m->entered.n;
-  m->within = atvi_io_memo_key((atvi_memo_key){{0}}, stretch->name, strlen(stretch->name));
-  m->within = atvi_io_memo_key(m->within, m->entered.bytes, m->entered.n);
-  const slot *s = m->slot ? find(m, m->within) : NULL;
+  m->now.last = m->entered.bytes;
+  m->now.n_last = m->entered.n;
+  m->now.key = atvi_io_memo_key((atvi_memo_key){{0}}, stretch->name, strlen(stretch->name));
+  m->now.key = atvi_io_memo_key(m->now.key, m->entered.bytes, m->entered.n);
+  const slot *s = m->known.slot ? find(m, m->now.key) : NULL;
   if (!s || s->at < 0) return false;
-  entry e = entry_at(m->known, (size_t)s->at);
-  if (!restore(m, &m->stretch, m->known + s->at + sizeof e, e.n,
+  entry e = entry_at(m->known.bytes, (size_t)s->at);
+  if (!restore(m, &m->now.stretch, m->known.bytes + s->at + sizeof e, e.n,
                &ended)) { /* it cannot be of this stretch: it begins */
-    (void)restore(m, &m->stretch, m->entered.bytes, m->entered.n, &ignored);
+    (void)restore(m, &m->now.stretch, m->entered.bytes, m->entered.n, &ignored);
     return false;
   }
-  m->last = m->known + s->at + sizeof e;
-  m->n_last = e.n;
+  m->now.last = m->known.bytes + s->at + sizeof e;
+  m->now.n_last = e.n;
   if (ended) atvi_io_stretch_end(m, false);
   return ended;
 }
 
 /* What was known of the stretch, and the evaluations in it, are replaced by its state. */
 static void supersede(atvi_memo *m) {
-  m->log.n = m->log_from;
-  for (size_t at = 0; m->slot && !m->superseded && at < m->n_known;) {
-    entry e = entry_at(m->known, at);
-    if (same(e.key, m->within) || same(e.within, m->within)) find(m, e.key)->dead = true;
+  m->log.n = m->now.log_from;
+  for (size_t at = 0; m->known.slot && !m->now.superseded && at < m->known.n;) {
+    entry e = entry_at(m->known.bytes, at);
+    if (same(e.key, m->now.key) || same(e.within, m->now.key)) find(m, e.key)->dead = true;
     at += entry_bytes(&e);
   }
-  m->superseded = true;
+  m->now.superseded = true;
 }
 
 static void keep(atvi_memo *m, bool ended) {
-  piece *p = m->n_piece > 0 ? &m->piece[m->n_piece - 1] : NULL;
-  if (!save(m, &m->stretch, ended, &m->scratch)) return;
-  if (m->scratch.n == m->n_last && memcmp(m->scratch.bytes, m->last, m->n_last) == 0) return;
-  if (!p || !same(p->key, m->within)) {
-    if (!ATVI_PUSH(m->pool, m->piece, m->n_piece, m->cap_piece)) return;
-    p = &m->piece[m->n_piece++];
-    *p = (piece){.key = m->within};
+  piece *p = m->pieces.n > 0 ? &m->pieces.of[m->pieces.n - 1] : NULL;
+  if (!save(m, &m->now.stretch, ended, &m->scratch)) return;
+  if (m->scratch.n == m->now.n_last && memcmp(m->scratch.bytes, m->now.last, m->now.n_last) == 0) return;
+  if (!p || !same(p->key, m->now.key)) {
+    if (!ATVI_PUSH(m->pool, m->pieces.of, m->pieces.n, m->pieces.cap)) return;
+    p = &m->pieces.of[m->pieces.n++];
+    *p = (piece){.key = m->now.key};
   }
   buffer old = p->state;
   p->state = m->scratch;
   m->scratch = old;
-  m->last = p->state.bytes;
-  m->n_last = p->state.n;
+  m->now.last = p->state.bytes;
+  m->now.n_last = p->state.n;
   supersede(m);
 }
 
 void atvi_io_stretch_mark(atvi_memo *m, const void *self) {
-  if (!m || m->failed || m->depth == 0 || m->stretch.self != self) return;
+  if (!m || m->failed || m->now.depth == 0 || m->now.stretch.self != self) return;
   bool now = due(m);
-  if (m->stretch.lean && !now) return;
+  if (m->now.stretch.lean && !now) return;
   keep(m, false);
   if (now) write_now(m);
 }
 
 void atvi_io_stretch_end(atvi_memo *m, bool complete) {
-  if (!m || --m->depth > 0) return;
+  if (!m || --m->now.depth > 0) return;
   if (complete && !m->failed) keep(m, true);
-  m->within = (atvi_memo_key){{0}};
+  m->now.key = (atvi_memo_key){{0}};
 }

@@ -98,8 +98,8 @@ static void units_are_left_out_as_a_whole(void) {
   atvi_loo_point a = atvi_math_loo_of(B, sum[0], work), b = atvi_math_loo_of(B, sum[1], work);
   CHECK_INT(s->units.n, 2);
   CHECK_REL(s->units.elpd, a.elpd_loo + b.elpd_loo, 1e-12);
-  CHECK_STR(s->worst_unit, a.khat >= b.khat ? "subject a" : "subject b");
-  CHECK_REL(s->worst_unit_khat, fmax(a.khat, b.khat), 1e-12);
+  CHECK_STR(s->worst_unit.name, a.khat >= b.khat ? "subject a" : "subject b");
+  CHECK_REL(s->worst_unit.khat, fmax(a.khat, b.khat), 1e-12);
   w->series[0].unit = w->series[1].unit = w->series[2].unit = "subject a"; /* the same one */
   CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   for (int i = 0; i < B; i++) sum[0][i] += sum[1][i];
@@ -107,7 +107,7 @@ static void units_are_left_out_as_a_whole(void) {
   CHECK_REL(s->units.elpd, atvi_math_loo_of(B, sum[0], work).elpd_loo, 1e-12);
   w->series[0].unit = w->series[1].unit = w->series[2].unit = ""; /* no units */
   CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
-  CHECK(s->units.n == 0 && !s->worst_unit);
+  CHECK(s->units.n == 0 && !s->worst_unit.name);
   world_free(w);
 }
 
@@ -139,7 +139,7 @@ static void scores_by_hand(void) {
   CHECK_REL(s->loo.elpd, w->point[0].loo.elpd_loo + w->point[1].loo.elpd_loo + w->point[3].loo.elpd_loo,
             1e-12);
   CHECK(isnan(w->point[2].loo.lpd) && isnan(w->point[5].of_draw.mean) && w->point[5].of_mean.mean > 0);
-  CHECK(s->worst_name && isfinite(s->worst_time));
+  CHECK(s->worst.name && isfinite(s->worst.time));
   world_free(w);
 }
 
@@ -177,14 +177,14 @@ static void influence_is_named(void) {
   CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
   CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   CHECK_INT(s->loo.n_bad, 1);
-  CHECK_STR(s->worst_name, "deaths");
-  CHECK(s->worst_time == 1 && s->worst_khat > s->khat_threshold);
+  CHECK_STR(s->worst.name, "deaths");
+  CHECK(s->worst.time == 1 && s->worst.khat > s->khat_threshold);
   const char *text;
   s->model = "world";
   s->method = "ram";
   CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "1 of 3 values") && strstr(text, "worst: deaths at 1, k-hat"));
-  s->worst_date = "2023-01-09";
+  s->worst.date = "2023-01-09";
   CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "worst: deaths at 1 (2023-01-09), k-hat"));
   CHECK_OK(atvi_diag_scores_json(w->pool, s, &text));
