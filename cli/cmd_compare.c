@@ -38,7 +38,7 @@ static const char *const after[] = {
     "Ctrl-C (SIGINT) and SIGTERM end the running method, as in atvi fit; those\n"
     "after it are not started. Results so far are compared and written, and the\n"
     "exit status is 130. A second signal exits at once. The same command with\n"
-    "--out DIR goes on, as it does after a kill.\n",
+    "--out DIR continues, as it does after a kill.\n",
     "EXIT STATUS",
     "0     done; the table shows which methods failed\n"
     "1     failed, no method gave draws, or a file of the results could not be\n"

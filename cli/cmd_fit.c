@@ -35,8 +35,8 @@ static const char *const after[] = {
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the fit early: results so far are written,\n"
     "the summary says so, and the exit status is 130. A second signal exits at\n"
-    "once. 'atvi fit --resume DIR' goes on, also after kill -9, a crash of the\n"
-    "machine, or the time limit of a batch system; so does the same command.\n",
+    "once. 'atvi fit --resume DIR' continues it, also after kill -9, a crash of\n"
+    "the machine, or the time limit of a batch system; so does the same command.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, or a file of the results could not be written\n"
@@ -65,7 +65,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "cold-002, ...)."},
       {"force", NULL, ATVI_ARG_FLAG, &o->fit.force, "Write into DIR even if it exists."},
       {"resume", NULL, ATVI_ARG_FLAG, &o->resume,
-       "Go on with a fit that was interrupted or killed: instead of MODEL give its folder DIR. The draws are "
+       "Continue a fit that was interrupted or killed: instead of MODEL give its folder DIR. The draws are "
        "those "
        "of a fit that was not interrupted. The model, its data and the program must be what they were."},
       ATVI_ROW_CHECKPOINT(&o->fit.checkpoint_s),
@@ -108,7 +108,8 @@ static bool may_resume(options *o) {
       other = p->flag ? p->flag : p->name;
   if (!other && (o->fit.model.folder || o->fit.model.runs)) other = o->fit.model.runs ? "runs" : "folder";
   if (other)
-    fprintf(stderr, "atvi fit: --%s cannot be given with --resume: the fit goes on as it was begun\n", other);
+    fprintf(stderr, "atvi fit: --%s cannot be given with --resume: the fit continues as it was begun\n",
+            other);
   o->fit.resume = o->fit.model.path;
   return !other;
 }
@@ -116,7 +117,7 @@ static bool may_resume(options *o) {
 static void say_resume(const char *dir) {
   if (!dir) return;
   atvi_show_end();
-  fprintf(stderr, "atvi fit: interrupted; 'atvi fit --resume %s' goes on\n", dir);
+  fprintf(stderr, "atvi fit: interrupted; 'atvi fit --resume %s' continues it\n", dir);
 }
 
 static int report(const options *o, const atvi_app_fit_result *r) {

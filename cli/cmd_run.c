@@ -23,7 +23,7 @@ static const char *const after[] = {
     "Any number of processes, on any number of hosts that share DIR, do the\n"
     "points together: atvi run MODEL --worker. A worker claims points by making\n"
     "files, so there is no server. The points of a worker that disappears are\n"
-    "done by others after 90 seconds, those of one that is told to end at once.\n"
+    "done by others after 90 seconds, or at once if it was asked to end.\n"
     "It starts no run that would not end in time (--until, or the end of its\n"
     "Slurm job). Runs that were killed or could not be started are tried on\n"
     "another host, and count as failed the third time. docs/cluster.md\n",

@@ -27,8 +27,8 @@ static const char *const after[] = {
     "                   the table as JSON\n",
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the run; the same command continues it: what\n"
-    "is recorded is not done again, and the fit that was running goes on. You may\n"
-    "ask for more replicates then.\n",
+    "is recorded is not done again, and the fit that was running continues. You\n"
+    "may ask for more replicates then.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, or every fit failed\n"

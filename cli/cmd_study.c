@@ -21,8 +21,8 @@ static const char *const after[] = {
     "SIGNALS",
     "Ctrl-C (SIGINT), SIGTERM or a power cut end the study. The same\n"
     "command continues it: what is recorded is not done again, and the fit that\n"
-    "was running goes on. You may then ask for more replicates or other methods,\n"
-    "but other settings are an error.\n",
+    "was running continues. You may then ask for more replicates or other\n"
+    "methods, but other settings are an error.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, every fit failed, or a file of the results could not be\n"

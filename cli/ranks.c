@@ -29,7 +29,7 @@ static const atvi_mpi *load(const char **why) {
   /* MPI libraries load parts of themselves, which need their symbols. */
   void *object = dlopen("atvi_mpi.so", RTLD_NOW | RTLD_GLOBAL);
   const atvi_mpi *m = object ? dlsym(object, "atvi_mpi_ranks") : NULL;
-  *why = object ? "atvi_mpi.so is of another version" : dlerror();
+  *why = object ? "atvi_mpi.so is from another version" : dlerror();
   return m && strcmp(m->version, ATVI_VERSION) == 0 ? m : NULL;
 }
 

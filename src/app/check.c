@@ -258,11 +258,11 @@ static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
         "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated: %s\n            %s\n",
         DRAWS, atvi_outcome_word(c->last), atvi_app_advice(atvi_outcome_code(c->last)));
   else if (y.points == 0)
-    atvi_io_text_add(
-        out,
-        "gradient    NOT CHECKED: at none of the %td best of %d draws from the prior could the steps of the "
-        "solver be held, as finite differences need it\n",
-        c->n_best < POINTS ? c->n_best : POINTS, DRAWS);
+    atvi_io_text_add(out,
+                     "gradient    NOT CHECKED: the steps of the solver could not be held, as finite "
+                     "differences require, at any "
+                     "of the %td best of %d draws from the prior\n",
+                     c->n_best < POINTS ? c->n_best : POINTS, DRAWS);
   else
     atvi_io_text_add(out,
                      "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "

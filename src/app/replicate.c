@@ -460,7 +460,7 @@ static atvi_status do_fit(worker *w, const atvi_claimed *c) {
   atvi_pool_free(pool);
   if (status != ATVI_OK) return status;
   w->late = w->stopped && !atvi_stop_asked(x->ctx);
-  if (w->late) w->ended = "its time was over";
+  if (w->late) w->ended = "its time was up";
   w->done += !w->stopped;
   w->longest_s = fmax(w->longest_s, atvi_clock_s() - begun);
   return ATVI_OK;
@@ -479,9 +479,9 @@ static atvi_status summarise(const worker *w, atvi_app_repeat_result *out) {
   out->done = good, out->failed = failed;
   /* A fit that was cut off has left a checkpoint: that is progress, too. */
   out->unfinished = good + failed < it.n && (w->done > 0 || (w->late && w->stopped));
-  atvi_io_text_add(&t, "worker %s ended: %s\n%td fits done\nof all %td fits %td are good",
-                   atvi_sim_claims_name(w->claims), w->ended ? w->ended : "it was asked to", w->done, it.n,
-                   good);
+  atvi_io_text_add(&t, "worker %s ended: %s\n%td fits done\n%td of all %td fits are good",
+                   atvi_sim_claims_name(w->claims), w->ended ? w->ended : "it was asked to", w->done, good,
+                   it.n);
   if (failed) atvi_io_text_add(&t, ", %td failed", failed);
   if (good + failed < it.n) atvi_io_text_add(&t, ", %td not done yet", it.n - good - failed);
   atvi_io_text_add(&t, "\n");

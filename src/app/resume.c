@@ -141,14 +141,15 @@ atvi_status atvi_app_resume_options(atvi_ctx *ctx, atvi_pool *pool, const atvi_a
   *out = *opts;
   if (!path) return ATVI_ENOMEM;
   if (!atvi_app_resume_there(pool, dir))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "%s has no fit that was interrupted: there is no file %s", dir, path);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "%s has no interrupted fit: there is no file %s", dir, path);
   ATVI_TRY(atvi_io_memo_open(ctx, path, EVERY_S, &memo));
   json_t *root = json_loads(atvi_io_memo_about(memo), 0, NULL);
   const json_t *call = json_object_get(root, "call");
   reading r = {pool, call, NULL};
   r.folder = text_of(&r, json_object_get(call, "folder"));
-  atvi_status status = call ? read_options(&r, root, out)
-                            : ATVI_FAIL(ctx, ATVI_EDATA, "%s is not of a fit by this version of atvi", path);
+  atvi_status status = call
+                           ? read_options(&r, root, out)
+                           : ATVI_FAIL(ctx, ATVI_EDATA, "%s is not from a fit by this version of atvi", path);
   json_decref(root);
   atvi_io_memo_close(memo, false);
   out->out = dir;
@@ -167,7 +168,7 @@ static const char *difference(atvi_pool *pool, const char *was_text, const char 
               {"compiled", "the model was compiled then and is not now, or the other way round"}};
   json_t *was = json_loads(was_text, 0, NULL), *now = json_loads(now_text, 0, NULL), *value;
   const char *key, *why = NULL;
-  if (!was || !now) why = "it is not of a fit by this version of atvi";
+  if (!was || !now) why = "it is not from a fit by this version of atvi";
   json_object_foreach(now, key, value) {
     const json_t *old = json_object_get(was, key);
     if (why || strcmp(key, "call") == 0 || json_equal(old, value)) continue;
@@ -217,7 +218,7 @@ static long busy(const char *about) {
 
 static atvi_status refuse(atvi_ctx *ctx, const atvi_app_fit_opts *o, const char *dir, const char *why) {
   return ATVI_FAIL(ctx, o->resume ? ATVI_EDATA : ATVI_EEXIST,
-                   "%s has a fit that was interrupted, which cannot go on: %s", dir, why);
+                   "%s has an interrupted fit, which cannot continue: %s", dir, why);
 }
 
 atvi_status atvi_app_resume_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
@@ -245,11 +246,11 @@ atvi_status atvi_app_resume_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app
   if (pid || (why && !opts->force)) {
     atvi_io_memo_close(*memo, false);
     *memo = NULL;
-    return pid ? ATVI_FAIL(ctx, ATVI_EIO, "%s: process %ld is at this fit", *dir, pid)
+    return pid ? ATVI_FAIL(ctx, ATVI_EIO, "%s: process %ld is working on this fit", *dir, pid)
                : refuse(ctx, opts, *dir, why);
   }
   if (there && !why)
-    atvi_log(ctx, ATVI_LOG_NOTE, "%s was interrupted after %.3g s; this goes on from there", *dir,
+    atvi_log(ctx, ATVI_LOG_NOTE, "%s was interrupted after %.3g s; this continues from there", *dir,
              atvi_io_memo_seconds(*memo));
   return atvi_io_memo_start(*memo, about, fresh || why, true);
 }

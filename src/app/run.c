@@ -312,7 +312,7 @@ static atvi_status tick(void *self, bool *stop) {
   ATVI_TRY(atvi_sim_claims_renew(w->claims, &lapsed));
   w->lapsed = w->lapsed || lapsed;
   if (w->until_s > 0 && atvi_app_share_now_s() > w->until_s - END_S) {
-    end(w, "its time was over");
+    end(w, "its time was up");
     w->late = *stop = true;
   }
   atvi_tell(w->j->ctx, "worker", -1, atvi_clock_s() - w->begun_s, "%td runs done%s", w->count.done,
@@ -497,7 +497,7 @@ static void cut(void *self, atvi_idx item) {
   worker *w = self;
   const atvi_claimed *c = &w->claim[item];
   if (w->late)
-    atvi_sim_claims_lose(w->claims, c->item, c->claim, ATVI_LOST_TIME, NULL, "the time of the job was over");
+    atvi_sim_claims_lose(w->claims, c->item, c->claim, ATVI_LOST_TIME, NULL, "the time of the job was up");
 }
 
 static bool proved(void *self) {
@@ -562,7 +562,7 @@ static atvi_status summarise_share(worker *w, const atvi_sim_report *rep, atvi_a
   atvi_io_text_add(&t, "%td runs done", w->count.done);
   if (w->count.failed) atvi_io_text_add(&t, ", %td of them failed", w->count.failed);
   if (w->count.lost) atvi_io_text_add(&t, "; %td lost", w->count.lost);
-  atvi_io_text_add(&t, "\nof all %td runs %td are good", w->j->points.n, result->good);
+  atvi_io_text_add(&t, "\n%td of all %td runs are good", result->good, w->j->points.n);
   if (result->failed) atvi_io_text_add(&t, ", %td failed", result->failed);
   if (result->left) atvi_io_text_add(&t, ", %td not done yet", result->left);
   atvi_io_text_add(&t, "\n");

@@ -407,11 +407,11 @@ static void sight(atvi_text *out, const atvi_sbc *s) {
   }
   atvi_io_text_add(out, "may go unnoticed with %td replicate%s: sds too small by ", s->tally.n_done, more);
   if (isnan(s->narrow))
-    atvi_io_text_add(out, "whatever factor, too large by ");
+    atvi_io_text_add(out, "any factor, too large by ");
   else
     atvi_io_text_add(out, "a factor of %.3g, too large by ", 1 / s->narrow);
   if (isnan(s->wide))
-    atvi_io_text_add(out, "whatever factor\n");
+    atvi_io_text_add(out, "any factor\n");
   else
     atvi_io_text_add(out, "%.3g\n", s->wide);
 }

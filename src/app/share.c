@@ -87,7 +87,7 @@ static atvi_idx array_max(atvi_pool *pool) {
 static atvi_status refused(const atvi_share *s, const char *command, const char *said, atvi_idx before) {
   return ATVI_FAIL(
       s->ctx, ATVI_ECALL,
-      "the scheduler did not take the workers: %s\ncommand: %s\n%td workers were submitted. If there is a "
+      "the scheduler did not accept the workers: %s\ncommand: %s\n%td workers were submitted. If there is a "
       "limit to the number of jobs, ask for fewer workers: each does many %ss.",
       said[0] ? said : "it said nothing", command, before, s->item);
 }
@@ -128,9 +128,8 @@ static atvi_status submit_other(const atvi_share *s, const char *script, atvi_id
   bool array = strstr(text, "{n}") != NULL;
   if (!strstr(text, "{script}"))
     return ATVI_FAIL(s->ctx, ATVI_EINVAL,
-                     "--submit '%s': want {script}, which is the script of a worker, and {n} if the command "
-                     "starts so many, "
-                     "such as: qsub -t 1-{n} {script}",
+                     "--submit '%s': want {script}, which is the script of a worker, and {n}, the number of "
+                     "workers, if the command starts all of them, such as: qsub -t 1-{n} {script}",
                      text);
   char out[OUTPUT] = "";
   for (atvi_idx sent = 0; sent < (array ? 1 : workers); sent++) {
@@ -258,7 +257,7 @@ static void add_hosts(atvi_text *t, const char *item, const host *h, atvi_idx n)
   shown = 0;
   for (atvi_idx i = 0; i < n; i++) {
     if (h[i].lost == 0 || ++shown > LOST_MAX) continue;
-    if (shown == 1) atvi_io_text_add(t, "\n%ss that were lost, and are done again:\n", item);
+    if (shown == 1) atvi_io_text_add(t, "\n%ss that were lost and will be repeated:\n", item);
     atvi_io_text_add(t, "  %td on %s; the last: %s\n", h[i].lost, h[i].name,
                      h[i].why && h[i].why[0] ? h[i].why : "?");
   }

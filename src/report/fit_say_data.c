@@ -439,7 +439,7 @@ static void say_units(atvi_page *p, const atvi_fit_parts *x) {
         p,
         "Leaving out one unit at a time (LOO), the log density of its data adds up to %.2f "
         "\xc2\xb1 %.2f; this is not to be trusted, because k-hat is above %.2f for %td of %td units "
-        "(worst: %s, %.2f). A fit without the unit tells how well it is predicted.",
+        "(worst: %s, %.2f). A fit without the unit shows how well it is predicted.",
         sum.elpd, sum.se, threshold, sum.n_bad, n, unit[sum.worst], loo[sum.worst].khat);
   else
     atvi_report_page_say(p,

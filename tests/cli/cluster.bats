@@ -124,7 +124,7 @@ preload() {
 @test "programs that are killed are tried again, and fail the third time" {
   N=12 model 'case $ATVI_RUN in 5) kill -KILL $$;; 9) exit 3;; esac; echo {k}; echo {m}'
   run -0 "$ATVI" run flow.atvi --worker --jobs 1
-  says "run 5 was lost" "of all 12 runs 10 are good, 2 failed"
+  says "run 5 was lost" "10 of all 12 runs are good, 2 failed"
   run -0 "$ATVI" run flow.atvi --status
   says "run 5: ended by signal 9" "run 9: ended with status 3" "runs that were lost" "3 on"
   once
@@ -346,7 +346,7 @@ for r in sorted(csv.DictReader(open(sys.argv[1] + "/replicates.csv")), key=lambd
   chmod +x bin/scontrol
   # five seconds are kept free
   SLURM_JOB_ID=77 PATH=$PWD/bin:$PATH run -0 "$ATVI" "${args[@]}" --out parts --worker --until 7s
-  says "its time was over" "0 fits done"
+  says "its time was up" "0 fits done"
   [ "$(cat asked)" = "requeue 77" ]
   ls parts/checkpoint-*
   "$ATVI" "${args[@]}" --out parts --worker
@@ -407,7 +407,7 @@ for r in sorted(csv.DictReader(open(sys.argv[1] + "/replicates.csv")), key=lambd
   "$ATVI" compare "${args[@]}" --out long -q
   args+=(--out parts)
   run -0 "$ATVI" compare "${args[@]}" --worker --until 7s
-  says "its time was over" "0 fits done"
+  says "its time was up" "0 fits done"
   [ -s parts/ram/checkpoint ]
   printf '#!/bin/sh\nfor i in $(seq "$1"); do "$2" >>log 2>&1 & done\n' >start
   chmod +x start

@@ -92,11 +92,11 @@ interrupt() { # signal
 
 @test "SIGTERM: results so far, a checkpoint, and how to go on; then the same draws" {
   interrupt TERM
-  grep -q "interrupted; 'atvi fit --resume run' goes on" err
+  grep -q "interrupted; 'atvi fit --resume run' continues it" err
   [ -e run/checkpoint ]
   mkdir elsewhere
   run -0 --separate-stderr env -C elsewhere "$ATVI" fit --resume ../run --no-report # the model is found from anywhere
-  says "was interrupted after" "goes on from there" "written to ../run"
+  says "was interrupted after" "continues from there" "written to ../run"
   "$ATVI" fit cold.atvi --out whole --quiet --no-compile --method ram --ess 20000
   diff <(whole run) <(whole whole)
   run -0 "$ATVI" fit --resume run
@@ -106,17 +106,17 @@ interrupt() { # signal
 @test "the same command goes on; another is refused with the reason, and starts again with --force" {
   interrupt KILL || true
   run "$ATVI" fit cold.atvi --out run --no-compile --method ram --ess 20000 --seed 2
-  fails_with 1 "run has a fit that was interrupted, which cannot go on: seed is 2, and was 1" --force
+  fails_with 1 "run has an interrupted fit, which cannot continue: seed is 2, and was 1" --force
   run "$ATVI" fit cold.atvi --out run --no-compile --method ram --ess 20000 --fix S0=39
   fails_with 1 "--fix is not what it was"
   run -0 --separate-stderr "$ATVI" fit cold.atvi --out run --no-compile --method ram --ess 20000
-  says "goes on from there"
+  says "continues from there"
   [ ! -e run/checkpoint ]
   rm -r run
   interrupt KILL || true
   run -0 --separate-stderr "$ATVI" fit cold.atvi --out run --force --seed 2
   # shellcheck disable=SC2154 # bats sets it
-  [[ "$stderr" != *"goes on"* ]]
+  [[ "$stderr" != *"continues from"* ]]
   "$ATVI" fit cold.atvi --out whole --quiet --seed 2
   diff <(whole run) <(whole whole)
 }
@@ -126,7 +126,7 @@ interrupt() { # signal
   cp cold.csv kept
   sed -i '2s/$/0/' cold.csv
   run "$ATVI" fit --resume run
-  fails_with 2 "run has a fit that was interrupted, which cannot go on: a data file has changed"
+  fails_with 2 "run has an interrupted fit, which cannot continue: a data file has changed"
   cp kept cold.csv
   cp cold.atvi kept
   echo "# more" >>cold.atvi
@@ -150,12 +150,12 @@ interrupt() { # signal
   run "$ATVI" fit --resume run
   kill -KILL $pid
   wait $pid || true
-  fails_with 1 "run: process $pid is at this fit"
+  fails_with 1 "run: process $pid is working on this fit"
 }
 
 @test "what --resume refuses" {
   run "$ATVI" fit --resume none
-  fails_with 2 "none has no fit that was interrupted"
+  fails_with 2 "none has no interrupted fit"
   run "$ATVI" fit --resume none --seed 3
   fails_with 2 "--seed cannot be given with --resume"
   run "$ATVI" fit --resume none --out other
