@@ -40,13 +40,6 @@ typedef struct {
   atvi_draws *draws;
 } used;
 
-/* Column of a parameter in the draws; -1: it was held fixed. */
-static atvi_idx column(const atvi_draws *draws, const char *name) {
-  for (atvi_idx c = 0; c < draws->n_param; c++)
-    if (strcmp(draws->col[c].name, name) == 0) return c;
-  return -1;
-}
-
 /* Share of the posterior outside the range of the runs in any input; side[2 d] (or NULL): below and above the
  * range of each. */
 static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) {
@@ -57,7 +50,7 @@ static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) 
     bool out = false;
     for (atvi_idx j = 0; j < r->runs.d; j++) {
       const atvi_emulated_axis *axis = &r->axis[j];
-      atvi_idx c = column(w, d->input[j]);
+      atvi_idx c = atvi_draws_find(w, d->input[j]); /* -1: it was held fixed */
       if (c < 0) continue;
       double from = atvi_model_emulated_axis_x(axis, r->least[j]),
              to = atvi_model_emulated_axis_x(axis, r->most[j]),
@@ -127,7 +120,7 @@ static atvi_status place_draws(atvi_ctx *ctx, const atvi_app_model *opts, const 
   ATVI_TRY(atvi_app_values(ctx, "--fix", of, opts->n_fix, opts->fix, theta));
   for (atvi_idx i = of->d - 1; i >= 0; i--) {
     double value = theta[i];
-    atvi_idx c = column(w, of->param[i].name);
+    atvi_idx c = atvi_draws_find(w, of->param[i].name);
     for (atvi_idx b = 0; b < B; b++) theta[i * B + b] = c < 0 ? value : w->x[c * w->n + pick[b]];
   }
   return ATVI_OK;
@@ -188,7 +181,7 @@ static void name_needed(const used *u, atvi_text *t) {
       if (length[j] > last && (next < 0 || length[j] < length[next])) next = j;
     if (next < 0) break;
     last = length[next];
-    atvi_idx c = column(u->draws, u->d->input[next]);
+    atvi_idx c = atvi_draws_find(u->draws, u->d->input[next]);
     if (c < 0) continue;
     double ends[2];
     ends_of(u, c, ends);
@@ -239,22 +232,19 @@ static atvi_status say_moves(const used *u) {
       atvi_pool_printf(u->pool, "the error of emulator '%s' there (standard deviation %.3g) is %s",
                        u->d->name, near->sd, against_noise(u->pool, near));
   if (near->share > EMPTY)
-    return atvi_draws_say(
-        u->draws, ATVI_SERIOUS, ATVI_CODE_EMULATOR_EMPTY,
-        "The posterior lies where emulator '%s' has no runs: they explain %.0f %% of what differs "
-        "there, and %s. Runs are needed for %s.",
-        u->d->name, 100 * fmax(0, 1 - near->share), error, needed);
+    return atvi_draws_say(u->draws, ATVI_SERIOUS, ATVI_CODE_EMULATOR_EMPTY,
+                          "The posterior lies where emulator '%s' has no runs: they explain %.0f %% of what "
+                          "differs there, and %s. Runs are needed for %s.",
+                          u->d->name, 100 * fmax(0, 1 - near->share), error, needed);
   if (e->moves.worth < WORTH_LEAST)
     return atvi_draws_say(
         u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_ERROR,
-        "This is the posterior of the emulator, not of the simulator: with a perfect emulator "
-        "it would be elsewhere or much narrower (%s standard deviations or more); %s. Runs are "
-        "needed for %s.",
+        "This is the posterior of the emulator, not of the simulator: with a perfect emulator it would be "
+        "elsewhere or much narrower (%s standard deviations or more); %s. Runs are needed for %s.",
         far, error, needed);
   return atvi_draws_say(
       u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_MOVES,
-      "With a perfect emulator the posterior would move: %s standard deviations; %s. Runs are "
-      "needed for %s.",
+      "With a perfect emulator the posterior would move: %s standard deviations; %s. Runs are needed for %s.",
       far, error, needed);
 }
 

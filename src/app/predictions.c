@@ -11,6 +11,7 @@
 #include "draws/made.h"
 #include "lang/dist.h"
 #include "math/rng.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,11 +410,6 @@ typedef struct {
   double *time;
 } grid;
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void grid_add(grid *g, double t) {
   const atvi_lang *lang = g->m->lang;
   if (lang->kind == ATVI_MODEL_MAP) t = lang->start + lang->step * round((t - lang->start) / lang->step);
@@ -475,14 +471,14 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx poin
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       data[n_data++] = lang->data[k].time[r];
   if (n_data < 2) return ATVI_OK;
-  qsort(data, (size_t)n_data, sizeof *data, by_value);
+  qsort(data, (size_t)n_data, sizeof *data, atvi_math_by_value);
   g.first = data[0], g.last = data[n_data - 1];
   g.step = (g.last - g.first) / (double)points;
   if (!(g.step > 0)) return ATVI_OK;
   add_even(&g, data, n_data);
   add_start(&g);
   add_jumps(&g);
-  qsort(g.time, (size_t)g.n, sizeof *g.time, by_value);
+  qsort(g.time, (size_t)g.n, sizeof *g.time, atvi_math_by_value);
   double eps = SAME_TIME * fmax(g.last - g.first, fmax(fabs(g.first), fabs(g.last)));
   for (atvi_idx i = 0; i < g.n; i++)
     if ((*n == 0 || g.time[i] - g.time[*n - 1] > eps) &&
@@ -530,9 +526,8 @@ typedef struct {
 static double input_at(const work *w, atvi_idx j, atvi_idx b) {
   const atvi_target *t = atvi_model_target(w->model);
   const atvi_draws *d = w->plain;
-  atvi_idx param = w->em->input[j], c = 0;
-  while (c < d->n_param && strcmp(d->col[c].name, t->param[param].name) != 0) c++;
-  double theta = c < d->n_param ? d->x[c * d->n + w->draw[b]] : w->held[param];
+  atvi_idx param = w->em->input[j], c = atvi_draws_find(d, t->param[param].name);
+  double theta = c >= 0 ? d->x[c * d->n + w->draw[b]] : w->held[param];
   return atvi_model_emulated_axis_x(&w->em->axis[j], theta);
 }
 

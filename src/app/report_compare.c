@@ -233,12 +233,8 @@ static atvi_report_table loo_table(atvi_pool *pool, const atvi_candidates *c) {
         fixed(pool, m->weight, 3)};
     memcpy(cell + k * N, row, sizeof row);
   }
-  return (atvi_report_table){"Leave-one-out log density, and the weights of the mixture that predicts best",
-                             N,
-                             column,
-                             cell ? c->n : 0,
-                             cell,
-                             NULL};
+  const char *caption = "Leave-one-out log density, and the weights of the mixture that predicts best";
+  return (atvi_report_table){caption, N, column, cell ? c->n : 0, cell, NULL};
 }
 
 static atvi_report_table evidence_table(atvi_pool *pool, const atvi_candidates *c) {
@@ -254,12 +250,8 @@ static atvi_report_table evidence_table(atvi_pool *pool, const atvi_candidates *
         fixed(pool, m->probability, 3), m->doubtful ? "doubtful" : ""};
     memcpy(cell + k * N, row, sizeof row);
   }
-  return (atvi_report_table){"Evidence; probabilities if all are equally likely before the data",
-                             N,
-                             column,
-                             cell ? c->n : 0,
-                             cell,
-                             NULL};
+  const char *caption = "Evidence; probabilities if all are equally likely before the data";
+  return (atvi_report_table){caption, N, column, cell ? c->n : 0, cell, NULL};
 }
 
 static atvi_report_table shared_table(atvi_pool *pool, const atvi_candidates *c) {
@@ -277,12 +269,8 @@ static atvi_report_table shared_table(atvi_pool *pool, const atvi_candidates *c)
                                   number(pool, x->sd, 3), ends ? ends : "", fixed(pool, x->difference, 2)};
       memcpy(cell + N * at++, row, sizeof row);
     }
-  return (atvi_report_table){"Shared quantities; differences are from the first fit, in its sds",
-                             N,
-                             column,
-                             cell ? n : 0,
-                             cell,
-                             NULL};
+  const char *caption = "Shared quantities; differences are from the first fit, in its sds";
+  return (atvi_report_table){caption, N, column, cell ? n : 0, cell, NULL};
 }
 
 /* Differences of elpd to the best, with their standard errors. */
@@ -442,12 +430,8 @@ static atvi_report_table study_methods(atvi_pool *pool, const atvi_study *s) {
     row[8] = average(pool, m->mspe, 4);
     row[9] = average(pool, m->seconds, 3);
   }
-  return (atvi_report_table){"Methods; in brackets the standard error over replicates",
-                             N,
-                             column,
-                             cell ? s->n_method : 0,
-                             cell,
-                             NULL};
+  const char *caption = "Methods; in brackets the standard error over replicates";
+  return (atvi_report_table){caption, N, column, cell ? s->n_method : 0, cell, NULL};
 }
 
 static atvi_report_table study_quantities(atvi_pool *pool, const atvi_study *s, atvi_idx k) {

@@ -273,16 +273,21 @@ void atvi_diag_scores_put(atvi_json *w, const char *key, atvi_idx n, const atvi_
   atvi_io_json_end(w);
 }
 
+/* Up to the object "worst", which is open then. */
+static void begin_loo(atvi_json *w, const char *key, const atvi_loo_sum *loo, double khat_threshold) {
+  atvi_io_json_object(w, key);
+  atvi_io_fields_json(w, &LOO_FIELDS, loo, "n elpd se p");
+  atvi_io_json_put(w, "khat_threshold", atvi_io_json_real(khat_threshold));
+  atvi_io_fields_json(w, &LOO_FIELDS, loo, "khat_above");
+  atvi_io_json_object(w, "worst");
+}
+
 static void put_units(atvi_json *w, const atvi_scores *s) {
   if (s->units.n == 0) {
     atvi_io_json_put(w, "loo_units", json_null());
     return;
   }
-  atvi_io_json_object(w, "loo_units");
-  atvi_io_fields_json(w, &LOO_FIELDS, &s->units, "n elpd se p");
-  atvi_io_json_put(w, "khat_threshold", atvi_io_json_real(s->khat_threshold));
-  atvi_io_fields_json(w, &LOO_FIELDS, &s->units, "khat_above");
-  atvi_io_json_object(w, "worst");
+  begin_loo(w, "loo_units", &s->units, s->khat_threshold);
   atvi_io_json_put(w, "unit", atvi_io_json_word(w->pool, s->worst_unit.name));
   atvi_io_json_put(w, "khat", atvi_io_json_real(s->worst_unit.khat));
   atvi_io_json_end(w);
@@ -295,11 +300,7 @@ static void put_validation(atvi_json *w, const atvi_scores *s) {
     atvi_io_json_put(w, "waic", json_null());
     return;
   }
-  atvi_io_json_object(w, "loo");
-  atvi_io_fields_json(w, &LOO_FIELDS, &s->loo, "n elpd se p");
-  atvi_io_json_put(w, "khat_threshold", atvi_io_json_real(s->khat_threshold));
-  atvi_io_fields_json(w, &LOO_FIELDS, &s->loo, "khat_above");
-  atvi_io_json_object(w, "worst");
+  begin_loo(w, "loo", &s->loo, s->khat_threshold);
   atvi_io_json_put(w, "series", atvi_io_json_word(w->pool, s->worst.name));
   atvi_io_json_put(w, "time", atvi_io_json_real(s->worst.time));
   if (s->worst.date) atvi_io_json_put(w, "date", atvi_io_json_word(w->pool, s->worst.date));

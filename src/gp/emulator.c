@@ -301,12 +301,6 @@ enum { FILE_MOST = 1 << 20 };
 static const char HEADER[] = "atvi 1";
 const char *const atvi_gp_em_kernel_name[] = {"exponential", "matern32", "matern52", "squared"};
 
-static void put_real(atvi_file *f, const char *before, double x) {
-  char number[ATVI_NUMBER_BYTES];
-  atvi_io_format_number(number, x);
-  atvi_io_file_printf(f, "%s%s", before, number);
-}
-
 atvi_status atvi_gp_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path) {
   const atvi_em_info *i = &em->info;
   atvi_file *f;
@@ -315,11 +309,12 @@ atvi_status atvi_gp_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const 
                       "{\n  \"emulator\": \"%s\",\n  \"runs\": \"%016" PRIx64
                       "\",\n  \"settings\": \"%016" PRIx64 "\",\n  \"kernel\": \"%s\"",
                       HEADER, em->runs_hash, em->opts_hash, atvi_gp_em_kernel_name[em->kernel]);
-  for (atvi_idx j = 0; j < em->d; j++) put_real(f, j ? ", " : ",\n  \"lengths\": [", em->length[j]);
-  put_real(f, "],\n  \"nugget\": ", i->nugget);
-  put_real(f, ",\n  \"time\": ", em->m > 1 ? i->time_length : 1);
-  put_real(f, ",\n  \"sill\": ", i->sill);
-  put_real(f, ",\n  \"log_likelihood\": ", i->log_lik);
+  for (atvi_idx j = 0; j < em->d; j++)
+    atvi_io_file_number(f, j ? ", " : ",\n  \"lengths\": [", em->length[j]);
+  atvi_io_file_number(f, "],\n  \"nugget\": ", i->nugget);
+  atvi_io_file_number(f, ",\n  \"time\": ", em->m > 1 ? i->time_length : 1);
+  atvi_io_file_number(f, ",\n  \"sill\": ", i->sill);
+  atvi_io_file_number(f, ",\n  \"log_likelihood\": ", i->log_lik);
   atvi_io_file_printf(f, ",\n  \"starts\": %d,\n  \"evaluations\": %d,\n  \"agreed\": %d\n}\n", i->starts,
                       i->evals, i->agreed);
   atvi_status status = atvi_io_file_commit(f);

@@ -58,12 +58,6 @@ static void put_text(atvi_file *f, const char *key, const char *s) {
   atvi_io_file_put(f, "\n", 1);
 }
 
-static void put_real(atvi_file *f, const char *before, double x) {
-  char buf[ATVI_NUMBER_BYTES];
-  atvi_io_format_number(buf, x);
-  atvi_io_file_printf(f, "%s%s", before, buf);
-}
-
 static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *made) {
   if (field->kind == ATVI_FIELD_WORD) {
     put_text(f, field->key, *(const char *const *)(const void *)((const char *)made + field->offset));
@@ -73,7 +67,7 @@ static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *ma
   if (field->kind == ATVI_FIELD_SEED)
     atvi_io_file_printf(f, "%" PRIu64, made->seed);
   else
-    put_real(f, "", atvi_io_field_number(field, made));
+    atvi_io_file_number(f, "", atvi_io_field_number(field, made));
   atvi_io_file_put(f, "\n", 1);
 }
 
@@ -87,8 +81,8 @@ static void put_config(atvi_file *f, const atvi_draws *d) {
   for (atvi_idx j = 0; j < d->n_col; j++) {
     if (!isfinite(d->col[j].lower) && !isfinite(d->col[j].upper)) continue;
     atvi_io_file_printf(f, "# bounds.%s =", d->col[j].name);
-    put_real(f, " ", d->col[j].lower);
-    put_real(f, " ", d->col[j].upper);
+    atvi_io_file_number(f, " ", d->col[j].lower);
+    atvi_io_file_number(f, " ", d->col[j].upper);
     atvi_io_file_put(f, "\n", 1);
   }
   for (atvi_idx i = 0; i < d->n_message; i++) {

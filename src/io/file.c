@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* realpath */
+#include "io/csv.h"
 #include "io/file.h"
 #include <dirent.h>
 #include <errno.h>
@@ -262,6 +263,12 @@ void atvi_io_file_printf(atvi_file *f, const char *fmt, ...) {
   if (text != small) atvi_block_free(f->ctx, text);
   va_end(again);
   va_end(args);
+}
+
+void atvi_io_file_number(atvi_file *f, const char *before, double x) {
+  char number[ATVI_NUMBER_BYTES];
+  atvi_io_format_number(number, x);
+  atvi_io_file_printf(f, "%s%s", before, number);
 }
 
 /* Makes the rename durable. Some file systems cannot; the data are safe by then, so failure is not reported. */

@@ -35,6 +35,8 @@ typedef struct atvi_file atvi_file;
 ATVI_CHECKED atvi_status atvi_io_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
 void atvi_io_file_put(atvi_file *f, const char *bytes, size_t n);
 void atvi_io_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
+/* before, and x with as many digits as it needs (atvi_io_format_number). */
+void atvi_io_file_number(atvi_file *f, const char *before, double x);
 void atvi_io_file_put_line(atvi_file *f,
                            const char *s); /* words on one line, whatever they contain; NULL: none */
 void atvi_io_file_put_name(atvi_file *f, const char *s); /* a comma and a field of CSV, quoted if necessary */

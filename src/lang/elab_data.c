@@ -47,16 +47,19 @@ static bool is_empty(const char *path) {
 }
 
 /* Reads a file once, and takes the rows of the present unit. */
+static bool read_whole(elab *e, const ast_stmt *st, const char *path, bool replaced, const atvi_csv **csv) {
+  atvi_csv *all;
+  if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
+  atvi_status status = atvi_io_csv_read(e->s->pool, path, &all);
+  if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
+  *csv = all;
+  return true;
+}
+
 static bool read_rows(elab *e, const ast_stmt *st, const char *path, bool replaced, const atvi_csv **csv) {
   elab_grouped *file = &e->files[st - e->file->stmt];
   if (!file->csv) file->csv = st->csv;
-  if (!file->csv) {
-    atvi_csv *all;
-    if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
-    atvi_status status = atvi_io_csv_read(e->s->pool, path, &all);
-    if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
-    file->csv = all;
-  }
+  if (!file->csv && !read_whole(e, st, path, replaced, &file->csv)) return false;
   return atvi_lang_unit_rows(e, st, file->csv, csv);
 }
 
@@ -215,13 +218,7 @@ static bool range_of(elab *e, ast_stmt *st, double *first, double *last) {
   const char *path = file_for(e, st, &replaced);
   if (!path) return false;
   if (e->opts && e->opts->data_optional && !replaced && (!exists(path) || is_empty(path))) return true;
-  if (!st->csv) {
-    atvi_csv *csv;
-    if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
-    atvi_status status = atvi_io_csv_read(e->s->pool, path, &csv);
-    if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
-    st->csv = csv;
-  }
+  if (!st->csv && !read_whole(e, st, path, replaced, &st->csv)) return false;
   atvi_idx column = atvi_lang_find_column(e, st->csv, st->time_column, st->time_at);
   for (atvi_idx r = 0; column >= 0 && r < st->csv->n_row; r++) {
     double t;

@@ -149,17 +149,21 @@ static bool regular(elab *e, const ast_stmt *st, elab_symbol *walk) {
   return true;
 }
 
+/* Whether listed time k is after the one before. */
+static bool ascends(elab *e, const ast_stmt *st, const char *what, const double *t, atvi_idx k) {
+  if (k == 0 || t[k] > t[k - 1]) return true;
+  atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a %s must ascend: %g follows %g", what,
+                  t[k], t[k - 1]);
+  return false;
+}
+
 static bool listed(elab *e, const ast_stmt *st, elab_symbol *walk) {
   atvi_idx n = st->times->n;
   if (too_many(e, st, (double)n)) return false;
   double *t = atvi_lang_take(e->s, n, sizeof *t);
   for (atvi_idx k = 0; t && k < n; k++) {
-    if (!atvi_lang_time(e, st->times->arg[k], "a time of a walk", &t[k])) return false;
-    if (k > 0 && !(t[k] > t[k - 1])) {
-      atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a walk must ascend: %g follows %g",
-                      t[k], t[k - 1]);
+    if (!atvi_lang_time(e, st->times->arg[k], "a time of a walk", &t[k]) || !ascends(e, st, "walk", t, k))
       return false;
-    }
   }
   walk->n_knot = n;
   walk->knot = t;
@@ -287,11 +291,7 @@ static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table, atvi_
   for (atvi_idx k = 0; t && v && k < n; k++) {
     if (!atvi_lang_time(e, st->times->arg[k], "a time of a table", &t[k])) return false;
     if (!table_value(e, st->value->arg[k], &node[k], &v[k])) return false;
-    if (k > 0 && !(t[k] > t[k - 1])) {
-      atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a table must ascend: %g follows %g",
-                      t[k], t[k - 1]);
-      return false;
-    }
+    if (!ascends(e, st, "table", t, k)) return false;
   }
   table->n = n;
   table->t = t;
