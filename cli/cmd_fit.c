@@ -66,8 +66,8 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"force", NULL, ATVI_ARG_FLAG, &o->fit.force, "Write into DIR even if it exists."},
       {"resume", NULL, ATVI_ARG_FLAG, &o->resume,
        "Continue a fit that was interrupted or killed: instead of MODEL give its folder DIR. The draws are "
-       "those "
-       "of a fit that was not interrupted. The model, its data and the program must be what they were."},
+       "those of a fit that was not interrupted. The model, its data and the program must be what they "
+       "were."},
       ATVI_ROW_CHECKPOINT(&o->fit.checkpoint_s),
       ATVI_ROW_THREADS(&o->threads),
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix,

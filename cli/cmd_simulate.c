@@ -108,8 +108,7 @@ const atvi_command atvi_cmd_simulate = {
              "data drawn from the model's distributions. With --prior it does so for draws from the prior, "
              "which shows what the priors imply before any data are used, and with --fit for draws from the "
              "posterior. A model with units gives a line for each unit and time; --data with the name of the "
-             "block replaces the file of its units. With --times the data file of the "
-             "model need not exist.",
+             "block replaces the file of its units. With --times the data file of the model need not exist.",
     .after = after,
     .run = run,
 };

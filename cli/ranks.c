@@ -39,20 +39,18 @@ int atvi_ranks_begin(int argc, char **argv, atvi_app_model *model) {
   if (n < 2) return 1;
   mpi = load(&why);
   if (!mpi) {
-    fprintf(
-        stderr,
-        "atvi fit: %d processes were started, and each makes a fit of its own: %s. To make one fit on all of "
-        "them, install MPI (Debian: libopenmpi-dev) and build atvi again (docs/mpi.md).\n",
-        n, why);
+    fprintf(stderr,
+            "atvi fit: %d processes were started, and each makes a fit of its own: %s. To make one fit on "
+            "all of them, install MPI (Debian: libopenmpi-dev) and build atvi again (docs/mpi.md).\n",
+            n, why);
     return 1;
   }
   role = mpi->begin(argc, argv, &seen);
   if (role == ATVI_MPI_ALONE && seen == 1)
-    fprintf(
-        stderr,
-        "atvi fit: %d processes were started, and each makes a fit of its own: the MPI that atvi was built "
-        "with sees just this one. Use its mpirun, or srun --mpi=pmix (docs/mpi.md).\n",
-        n);
+    fprintf(stderr,
+            "atvi fit: %d processes were started, and each makes a fit of its own: the MPI that atvi was "
+            "built with sees just this one. Use its mpirun, or srun --mpi=pmix (docs/mpi.md).\n",
+            n);
   if (role == ATVI_MPI_ALONE) return 1;
   model->share = mpi->share;
   model->serves = role == ATVI_MPI_OTHER;

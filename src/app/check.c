@@ -260,8 +260,7 @@ static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
   else if (y.points == 0)
     atvi_io_text_add(out,
                      "gradient    NOT CHECKED: the steps of the solver could not be held, as finite "
-                     "differences require, at any "
-                     "of the %td best of %d draws from the prior\n",
+                     "differences require, at any of the %td best of %d draws from the prior\n",
                      c->n_best < POINTS ? c->n_best : POINTS, DRAWS);
   else
     atvi_io_text_add(out,

@@ -312,10 +312,11 @@ static void tell_units(prediction *x, const atvi_loaded *l, const atvi_scores *s
   int block = (int)(label - s->worst_unit.name);
   if (!memchr(s->worst_unit.name, '.', (size_t)block)) /* of blocks inside others the file has two columns */
     rule = atvi_pool_printf(x->pool, " '%.*s == \"%s\"'", block, s->worst_unit.name, label + 1);
-  say(x, atvi_pool_printf(x->pool,
-                          "to see how well a unit is predicted without its data, leave it out of a fit: "
-                          "atvi fit --holdout%s",
-                          rule ? rule : ""));
+  say(x,
+      atvi_pool_printf(
+          x->pool,
+          "to see how well a unit is predicted without its data, leave it out of a fit: atvi fit --holdout%s",
+          rule ? rule : ""));
 }
 
 static bool is_given(const atvi_point *p) { return p->given; }
@@ -487,11 +488,10 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
   ATVI_TRY(load(x, false, l));
   x->grid = x->opts->fit.n_data > 0 && atvi_app_no_data(l);
   if (!x->grid) return ATVI_OK;
-  atvi_status status = l->model->emulated
-                           ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                                       "--data: every observation is missing, but this model predicts from "
-                                       "observations; use --times")
-                           : grid_find(x->pool, l, &x->run, x->opts->fit.folder, &x->from);
+  atvi_status status = l->model->emulated ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                                                      "--data: every observation is missing, but this model "
+                                                      "predicts from observations; use --times")
+                                          : grid_find(x->pool, l, &x->run, x->opts->fit.folder, &x->from);
   if (status == ATVI_OK && !x->from.text && !x->from.since) return ATVI_OK;
   atvi_app_unload(l);
   if (status != ATVI_OK) return status;

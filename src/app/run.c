@@ -589,11 +589,10 @@ static atvi_status work(worker *w, atvi_simulator *sim, atvi_app_run_result *res
   if (!path) return atvi_pool_failed(w->j->pool) ? ATVI_ENOMEM : ATVI_EIO;
   ATVI_TRY(avoided(w, &avoid));
   if (avoid)
-    return ATVI_FAIL(
-        w->j->ctx, ATVI_EIO,
-        "host %s is avoided: runs could not be started there, or were killed, three times; --status has "
-        "the reasons",
-        atvi_sim_claims_host(w->claims));
+    return ATVI_FAIL(w->j->ctx, ATVI_EIO,
+                     "host %s is avoided: runs could not be started there, or were killed, three times; "
+                     "--status has the reasons",
+                     atvi_sim_claims_host(w->claims));
   ATVI_TRY(atvi_sim_record_open(w->j->ctx, path, atvi_sim_simulator_shape(sim), &w->record));
   atvi_status status = atvi_sim_shards_begin(w->j->ctx, w->j->dir, path);
   if (status == ATVI_OK) status = atvi_sim_simulator_run(sim, w->record, &batch, &rep);

@@ -85,11 +85,10 @@ static atvi_idx array_max(atvi_pool *pool) {
 }
 
 static atvi_status refused(const atvi_share *s, const char *command, const char *said, atvi_idx before) {
-  return ATVI_FAIL(
-      s->ctx, ATVI_ECALL,
-      "the scheduler did not accept the workers: %s\ncommand: %s\n%td workers were submitted. If there is a "
-      "limit to the number of jobs, ask for fewer workers: each does many %ss.",
-      said[0] ? said : "it said nothing", command, before, s->item);
+  return ATVI_FAIL(s->ctx, ATVI_ECALL,
+                   "the scheduler did not accept the workers: %s\ncommand: %s\n%td workers were submitted. "
+                   "If there is a limit to the number of jobs, ask for fewer workers: each does many %ss.",
+                   said[0] ? said : "it said nothing", command, before, s->item);
 }
 
 /* Several arrays if one cannot have so many. *jobs: their numbers, separated by commas. */

@@ -294,17 +294,14 @@ static void contradiction(judge *j) {
   if (m->top_weight > 0.5)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_WEIGHTS_CONTRADICT,
         "One draw of %td has %.0f %% of the weight of all: most of the posterior may be where the "
-        "approximation has next "
-        "to no draws. The draws and the table are the approximation as it is, NOT corrected; do not use "
-        "these numbers.",
+        "approximation has next to no draws. The draws and the table are the approximation as it is, NOT "
+        "corrected; do not use these numbers.",
         j->d->n, 100 * m->top_weight);
   else
     ADD(j, ATVI_SERIOUS, ATVI_CODE_WEIGHTS_CONTRADICT,
         "Parts of the draws contradict each other about the evidence (its standard error is %.2g nats, "
-        "should be below "
-        "0.5): a few draws outweigh the others. The draws and the table are the approximation as it is, NOT "
-        "corrected; do "
-        "not use these numbers.",
+        "should be below 0.5): a few draws outweigh the others. The draws and the table are the "
+        "approximation as it is, NOT corrected; do not use these numbers.",
         m->log_evidence_se);
 }
 
@@ -407,8 +404,7 @@ static void moments_note(judge *j) {
   if (*which)
     ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
         "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell, "
-        "and "
-        "its mean may not: use the median and the interval.",
+        "and its mean may not: use the median and the interval.",
         which);
 }
 
@@ -422,8 +418,7 @@ static void narrow_rule(judge *j) {
   if (*list)
     ADD(j, ATVI_WARNING, ATVI_CODE_TOO_NARROW,
         "All draws of %s are the same number to the last digit: the posterior is narrower than the spacing "
-        "of the "
-        "computer's numbers there. Write the model in the difference from that number.",
+        "of the computer's numbers there. Write the model in the difference from that number.",
         list);
 }
 

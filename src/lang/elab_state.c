@@ -103,11 +103,11 @@ static bool replace_name(elab *e, const elab_env *v, const ast_token *word, atvi
   elab_symbol *sym = word->word->symbol;
   bool column = !sym || sym->kind == SYM_SET || sym->kind == SYM_BLOCK;
   if (!column && sym->kind != SYM_TABLE && (sym->kind != SYM_PARAM || sym->n_dim > 0)) {
-    atvi_lang_error(e->s, word->at,
-                    "a parameter, a table or a column of the units' file can; for example: table dose step = "
-                    "[0: 5]",
-                    "'%.60s' cannot have another value before the start: it is %s", word->word->text,
-                    sym->kind == SYM_PARAM ? "an array" : atvi_lang_kind_name(sym->kind));
+    atvi_lang_error(
+        e->s, word->at,
+        "a parameter, a table or a column of the units' file can; for example: table dose step = [0: 5]",
+        "'%.60s' cannot have another value before the start: it is %s", word->word->text,
+        sym->kind == SYM_PARAM ? "an array" : atvi_lang_kind_name(sym->kind));
     return false;
   }
   bool table = !column && sym->kind == SYM_TABLE && !(v->level && sym->level >= v->level);

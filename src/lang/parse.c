@@ -535,10 +535,9 @@ static bool unknown_statement(ast_parser *p) {
   }
   ast_guess g = {.text = t->word->text};
   for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
-  const char *hint =
-      "statements begin with model, index, const, param, let, function, state, d.../dt, next, "
-      "step, start, burnin, calendar, table, walk, pulse, data, observe, derived, track, logp, "
-      "solver, folder, simulator, emulator or each";
+  const char *hint = "statements begin with model, index, const, param, let, function, state, d.../dt, next, "
+                     "step, start, burnin, calendar, table, walk, pulse, data, observe, derived, track, "
+                     "logp, solver, folder, simulator, emulator or each";
   if (t[1].kind == '=') hint = "a name for an expression is defined with 'let', a number with 'const'";
   if (t[1].kind == '~') hint = "a prior belongs to 'param', a distribution of data to 'observe'";
   if (g.best) hint = atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best);

@@ -536,8 +536,7 @@ static void say_near(const telling *t) {
   atvi_report_page_say(
       t->p,
       "Where the posterior is, its predictions rest on %.3g runs; left out in turn, %.0f %% of their values "
-      "lie "
-      "inside their 95 %% intervals%s%s. Its standard deviation there is %.3g, that of the noise %.3g.",
+      "lie inside their 95 %% intervals%s%s. Its standard deviation there is %.3g, that of the noise %.3g.",
       near->n_run, 100 * near->coverage, near->times ? ", worst " : "", near->times ? near->times : "",
       near->sd, near->noise);
 }
@@ -559,11 +558,9 @@ static void put_moves(const telling *t) {
   atvi_report_page_note(
       t->p,
       "%td simulators were drawn from what the runs and the data leave open. Moves by: how far the mean of "
-      "the "
-      "posterior is from where it is now with one of them, root mean square; standard deviation: what is "
+      "the posterior is from where it is now with one of them, root mean square; standard deviation: what is "
       "left of it. Without error: how far the mean moves if the emulator is taken for the simulator. The "
-      "draws of the fit are worth "
-      "%.0f of %td with such a simulator%s.",
+      "draws of the fit are worth %.0f of %td with such a simulator%s.",
       v->n_function, v->worth, v->n_draw,
       v->worth < 10 ? ": too few for these numbers to be more than a warning" : "");
 }

@@ -385,11 +385,10 @@ static void put_units(atvi_page *p, const atvi_fit_parts *x, const atvi_report_u
   }
   atvi_report_page_heading(p, u->name);
   if (u->n_shown < u->n && u->worst)
-    atvi_report_page_say(
-        p,
-        "The %td of %td units that are predicted worst, with the largest standardised residuals, worst "
-        "first; the others are below. All have the same scales.",
-        u->n_shown, u->n);
+    atvi_report_page_say(p,
+                         "The %td of %td units that are predicted worst, with the largest standardised "
+                         "residuals, worst first; the others are below. All have the same scales.",
+                         u->n_shown, u->n);
   else if (u->n_shown < u->n)
     atvi_report_page_say(p, "The first %td of %td units; the others are below. All have the same scales.",
                          u->n_shown, u->n);
@@ -437,9 +436,9 @@ static void say_units(atvi_page *p, const atvi_fit_parts *x) {
   if (sum.n_bad)
     atvi_report_page_say(
         p,
-        "Leaving out one unit at a time (LOO), the log density of its data adds up to %.2f "
-        "\xc2\xb1 %.2f; this is not to be trusted, because k-hat is above %.2f for %td of %td units "
-        "(worst: %s, %.2f). A fit without the unit shows how well it is predicted.",
+        "Leaving out one unit at a time (LOO), the log density of its data adds up to %.2f \xc2\xb1 %.2f; "
+        "this is not to be trusted, because k-hat is above %.2f for %td of %td units (worst: %s, %.2f). A "
+        "fit without the unit shows how well it is predicted.",
         sum.elpd, sum.se, threshold, sum.n_bad, n, unit[sum.worst], loo[sum.worst].khat);
   else
     atvi_report_page_say(p,

@@ -138,11 +138,10 @@ static atvi_status parse_line(atvi_sim_index *ix, atvi_sim_part *p, const char *
                    json_is_number(seconds) ? json_number_value(seconds) : -1,
                    json_string_value(json_object_get(o, "reason")));
   else if (!json_object_get(o, "record"))
-    status = ATVI_FAIL(
-        atvi_pool_ctx(ix->pool), ATVI_EDATA,
-        "%s: error: byte %lld: this is not a line of a record of runs; if the file was damaged, remove "
-        "the line",
-        p->path, (long long)p->at);
+    status = ATVI_FAIL(atvi_pool_ctx(ix->pool), ATVI_EDATA,
+                       "%s: error: byte %lld: this is not a line of a record of runs; if the file was "
+                       "damaged, remove the line",
+                       p->path, (long long)p->at);
   json_decref(o);
   return status;
 }
