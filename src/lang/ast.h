@@ -193,45 +193,59 @@ typedef struct ast_stmt {
   ast_expr *value; /* right-hand side; list of a table or pulse: see times */
   /* TABLE: list of times, NULL for monthly; PULSE: list, NULL for every `step` from `lower` to `upper` */
   ast_expr *times;
-  /* param, observe */
-  ast_word *dist;
-  atvi_place dist_at;
-  ast_expr *args; /* EX_CALL: the distribution with its arguments */
-  atvi_idx n_term;
-  ast_expr **term; /* OBSERVE: [n_term] EX_CALL, a sum of processes in place of a distribution */
-  bool has_range;  /* bounds, limits */
-  atvi_place range_at;
-  ast_expr *lower, *upper;
-  /* WALK: `dist` and `args` are those of the increments, these of the first value; `step`, `lower`, `upper`: every, from, to */
-  ast_word *first_dist;
-  ast_expr *first_args;
-  atvi_place first_at;
-  bool linear;
-  /* files */
-  const atvi_csv *csv; /* of DATA, if it has been read as a whole */
-  const char *file;
-  atvi_place file_at;
-  const char *time_column, *value_column;
-  atvi_place time_at, column_at;
-  /* observe: columns by position, or by name */
-  ast_expr *first_column, *last_column;
+  struct { /* param, observe */
+    ast_word *name;
+    atvi_place at;
+    ast_expr *args; /* EX_CALL: the distribution with its arguments */
+    atvi_idx n_term;
+    ast_expr **term; /* OBSERVE: [n_term] EX_CALL, a sum of processes instead of a distribution */
+  } dist;
+  struct { /* bounds, limits */
+    bool given;
+    atvi_place at;
+    ast_expr *lower, *upper;
+  } range;
+  struct
+  { /* WALK: `dist` has its increments, this the first value; `step`, `lower`, `upper`: every, from, to */
+    ast_word *dist;
+    ast_expr *args;
+    atvi_place at;
+    bool linear;
+  } walk;
+  struct {
+    const atvi_csv *csv; /* of DATA, if it has been read as a whole */
+    const char *name;
+    atvi_place at;
+  } file;
+  struct { /* of the file */
+    const char *time, *value;
+    atvi_place time_at, at;
+    ast_expr *first, *last; /* OBSERVE: by position; else by name */
+  } column;
   atvi_idx n_word;
   ast_token *words; /* [n_word] labels of an index, arguments of a function, names of columns */
-  /* table, solver, calendar */
-  ast_word *option; /* kind, name or unit; PARAM: the map */
-  ast_expr *tol, *atol, *step, *maxsteps;
-  double date;
-  int op;          /* PULSE: '+', '-', '=' or '*' */
-  ast_expr *when;  /* PULSE: its condition, in place of times */
-  bool steady;     /* START: from a steady state; value may then be missing */
-  ast_expr *given; /* START: what the names in words are until then; NULL: nothing else than later */
+  ast_word *option; /* kind, name or unit of a table, solver or calendar; PARAM: the map */
+  struct {
+    ast_expr *tol, *atol, *maxsteps;
+  } solver;
+  ast_expr *step;
+  double date; /* of the calendar */
+  struct {
+    int op;         /* '+', '-', '=' or '*' */
+    ast_expr *when; /* its condition, instead of times */
+  } pulse;
+  struct {
+    bool steady;     /* from a steady state; value may then be missing */
+    ast_expr *given; /* what the names in words are until then; NULL: nothing else than later */
+  } start;
   atvi_idx n_setting;
   ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
   /* How many blocks `each` it stands in. */
   int level;
-  /* EACH: [n_body] its statements; labels are in words, or in the file. */
-  atvi_idx n_body;
-  struct ast_stmt *body;
+  struct { /* EACH: its statements; labels are in words, or in the file */
+    atvi_idx n;
+    struct ast_stmt *stmt; /* [n] */
+  } body;
 } ast_stmt;
 
 typedef struct {

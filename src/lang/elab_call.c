@@ -21,7 +21,7 @@ static bool mentions(const ast_expr *x) {
   return x->kind == EX_REDUCE && mentions(x->arg[0]);
 }
 
-bool atvi_lang_convolves(const ast_stmt *st) { return mentions(st->value) || mentions(st->args); }
+bool atvi_lang_convolves(const ast_stmt *st) { return mentions(st->value) || mentions(st->dist.args); }
 
 /* The weights, a whole array. */
 static bool weights(elab *e, const elab_env *v, const ast_expr *x, atvi_idx *n, atvi_node **w) {

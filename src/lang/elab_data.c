@@ -49,23 +49,24 @@ static bool is_empty(const char *path) {
 /* Reads a file once, and takes the rows of the present unit. */
 static bool read_whole(elab *e, const ast_stmt *st, const char *path, bool replaced, const atvi_csv **csv) {
   atvi_csv *all;
-  if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
+  if (!exists(path)) return no_file(e, st->file.at, replaced, path), false;
   atvi_status status = atvi_io_csv_read(e->s->pool, path, &all);
-  if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
+  if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file.at), false;
   *csv = all;
   return true;
 }
 
 static bool read_rows(elab *e, const ast_stmt *st, const char *path, bool replaced, const atvi_csv **csv) {
   elab_grouped *file = &e->files[st - e->file->stmt];
-  if (!file->csv) file->csv = st->csv;
+  if (!file->csv) file->csv = st->file.csv;
   if (!file->csv && !read_whole(e, st, path, replaced, &file->csv)) return false;
   return atvi_lang_unit_rows(e, st, file->csv, csv);
 }
 
 static bool named(const ast_stmt *st, const char *name) {
   bool may = st->kind == KW_DATA || st->kind == KW_EACH;
-  return (may && st->name && strcmp(st->name->text, name) == 0) || (st->file && strcmp(st->file, name) == 0);
+  return (may && st->name && strcmp(st->name->text, name) == 0) ||
+         (st->file.name && strcmp(st->file.name, name) == 0);
 }
 
 /* The file given instead of that of a statement, by its name or by that of the file; NULL: none. */
@@ -78,7 +79,7 @@ static const char *given_for(const elab *e, const ast_stmt *st) {
 }
 
 bool atvi_lang_csv(elab *e, const ast_stmt *st, const atvi_csv **csv) {
-  const char *given = given_for(e, st), *path = given ? given : atvi_lang_path(e, st->file);
+  const char *given = given_for(e, st), *path = given ? given : atvi_lang_path(e, st->file.name);
   return path && read_rows(e, st, path, given != NULL, csv);
 }
 
@@ -86,7 +87,7 @@ bool atvi_lang_csv(elab *e, const ast_stmt *st, const atvi_csv **csv) {
 static atvi_idx count_data(atvi_idx n, const ast_stmt *stmt, const char *name, bool *known) {
   atvi_idx count = 0;
   for (atvi_idx i = 0; i < n; i++) {
-    if (stmt[i].kind == KW_EACH) count += count_data(stmt[i].n_body, stmt[i].body, name, known);
+    if (stmt[i].kind == KW_EACH) count += count_data(stmt[i].body.n, stmt[i].body.stmt, name, known);
     *known = *known || (name && named(&stmt[i], name));
     count += stmt[i].kind == KW_DATA;
   }
@@ -102,7 +103,7 @@ static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
     if (whole ? count_data(e->tree->n, e->tree->stmt, NULL, &known) == 1 : named(st, r->name)) return r->path;
   }
   *replaced = false;
-  return atvi_lang_path(e, st->file);
+  return atvi_lang_path(e, st->file.name);
 }
 
 static bool check_replacements(elab *e) {
@@ -158,13 +159,13 @@ bool atvi_lang_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx co
 static bool read_times(elab *e, const ast_stmt *st, atvi_lang_data *data, atvi_idx *col) {
   const atvi_csv *csv = data->csv;
   *col = -1;
-  if (!st->time_column) return true;
-  if ((*col = atvi_lang_find_column(e, csv, st->time_column, st->time_at)) < 0) return false;
+  if (!st->column.time) return true;
+  if ((*col = atvi_lang_find_column(e, csv, st->column.time, st->column.time_at)) < 0) return false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
   for (atvi_idx r = 0; t && r < csv->n_row; r++) {
-    if (!atvi_lang_time_cell(e, csv, r, *col, st->time_at, &t[r])) return false;
+    if (!atvi_lang_time_cell(e, csv, r, *col, st->column.time_at, &t[r])) return false;
     if (r > 0 && t[r] < t[r - 1]) {
-      atvi_lang_data_error(e->s, csv, r, *col, st->time_at, "sort the file by time",
+      atvi_lang_data_error(e->s, csv, r, *col, st->column.time_at, "sort the file by time",
                            "the times are not ascending: %g follows %g", t[r], t[r - 1]);
       return false;
     }
@@ -198,7 +199,7 @@ static bool read_values(elab *e, atvi_lang_data *data, atvi_idx time_col) {
 static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   bool replaced;
   data->path = file_for(e, st, &replaced);
-  data->time_name = st->time_column;
+  data->time_name = st->column.time;
   if (!data->path) return false;
   /* `atvi simulate ... > data.csv` empties the file before it is read; and it is of other units where these were replaced */
   bool others = false;
@@ -218,11 +219,11 @@ static bool range_of(elab *e, ast_stmt *st, double *first, double *last) {
   const char *path = file_for(e, st, &replaced);
   if (!path) return false;
   if (e->opts && e->opts->data_optional && !replaced && (!exists(path) || is_empty(path))) return true;
-  if (!st->csv && !read_whole(e, st, path, replaced, &st->csv)) return false;
-  atvi_idx column = atvi_lang_find_column(e, st->csv, st->time_column, st->time_at);
-  for (atvi_idx r = 0; column >= 0 && r < st->csv->n_row; r++) {
+  if (!st->file.csv && !read_whole(e, st, path, replaced, &st->file.csv)) return false;
+  atvi_idx column = atvi_lang_find_column(e, st->file.csv, st->column.time, st->column.time_at);
+  for (atvi_idx r = 0; column >= 0 && r < st->file.csv->n_row; r++) {
     double t;
-    if (!atvi_lang_time_cell(e, st->csv, r, column, st->time_at, &t)) return false;
+    if (!atvi_lang_time_cell(e, st->file.csv, r, column, st->column.time_at, &t)) return false;
     *first = fmin(*first, t);
     *last = fmax(*last, t);
   }
@@ -231,8 +232,8 @@ static bool range_of(elab *e, ast_stmt *st, double *first, double *last) {
 
 static bool range_in(elab *e, atvi_idx n, ast_stmt *stmt, double *first, double *last) {
   for (atvi_idx i = 0; i < n; i++) {
-    if (stmt[i].kind == KW_EACH && !range_in(e, stmt[i].n_body, stmt[i].body, first, last)) return false;
-    if (stmt[i].kind == KW_DATA && stmt[i].time_column && !range_of(e, &stmt[i], first, last)) return false;
+    if (stmt[i].kind == KW_EACH && !range_in(e, stmt[i].body.n, stmt[i].body.stmt, first, last)) return false;
+    if (stmt[i].kind == KW_DATA && stmt[i].column.time && !range_of(e, &stmt[i], first, last)) return false;
   }
   return true;
 }
@@ -289,14 +290,14 @@ static bool const_columns(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi
     *n = 1;
     return *first >= 0;
   }
-  if (!st->first_column) return true;
+  if (!st->column.first) return true;
   atvi_idx from, to;
-  if (!atvi_lang_whole(e, NULL, st->first_column, "the position of a column", &from)) return false;
+  if (!atvi_lang_whole(e, NULL, st->column.first, "the position of a column", &from)) return false;
   to = from;
-  if (st->last_column && !atvi_lang_whole(e, NULL, st->last_column, "the position of a column", &to))
+  if (st->column.last && !atvi_lang_whole(e, NULL, st->column.last, "the position of a column", &to))
     return false;
   if (from < 1 || to < from || to > csv->n_col) {
-    atvi_lang_error(e->s, st->column_at, "columns are counted from 1",
+    atvi_lang_error(e->s, st->column.at, "columns are counted from 1",
                     "there are no columns %td..%td: %s has %td", from, to, csv->path, csv->n_col);
     return false;
   }
@@ -311,7 +312,7 @@ static bool fill(elab *e, elab_symbol *sym, const atvi_csv *csv) {
   if (!const_columns(e, st, csv, &first, &n)) return false;
   bool row = sym->n_dim == 1 && csv->n_row == 1 && n == rows;
   if (!row && (csv->n_row != rows || n != cols)) {
-    atvi_lang_error(e->s, st->file_at, "one line per row, one column per element; a header line is allowed",
+    atvi_lang_error(e->s, st->file.at, "one line per row, one column per element; a header line is allowed",
                     "wrong shape: '%.60s' needs %td rows of %td, %s has %td rows of %td", sym->word->text,
                     rows, cols, csv->path, csv->n_row, n);
     return false;
@@ -319,7 +320,7 @@ static bool fill(elab *e, elab_symbol *sym, const atvi_csv *csv) {
   for (atvi_idx k = 0; k < sym->total; k++) {
     atvi_idx r = row ? 0 : k / cols, c = first + (row ? k : k % cols), at = r * csv->n_col + c;
     if (csv->kind[at] != ATVI_CELL_NUMBER) {
-      atvi_lang_data_error(e->s, csv, r, c, st->file_at, "every cell must be a number",
+      atvi_lang_data_error(e->s, csv, r, c, st->file.at, "every cell must be a number",
                            "'%.60s' is not a number", csv->text[at]);
       return false;
     }
@@ -332,7 +333,7 @@ static bool fill(elab *e, elab_symbol *sym, const atvi_csv *csv) {
 bool atvi_lang_const_file(elab *e, elab_symbol *sym) {
   const atvi_csv *csv;
   if (sym->busy) {
-    atvi_lang_error(e->s, sym->stmt->column_at, "give the position as a number",
+    atvi_lang_error(e->s, sym->stmt->column.at, "give the position as a number",
                     "the column of '%.60s' depends on itself", sym->word->text);
     return false;
   }

@@ -301,7 +301,7 @@ static bool check_sum(elab *e, const ast_stmt *st, atvi_idx n, const atvi_lang_t
       return false;
     }
     if (i >= ATVI_LANG_TERMS || states > ATVI_LANG_TERM_STATES) {
-      atvi_lang_error(e->s, st->term[i]->at, "drop some: so many cannot be told apart by one series",
+      atvi_lang_error(e->s, st->dist.term[i]->at, "drop some: so many cannot be told apart by one series",
                       "too many processes in one sum");
       return false;
     }
@@ -311,21 +311,22 @@ static bool check_sum(elab *e, const ast_stmt *st, atvi_idx n, const atvi_lang_t
 
 bool atvi_lang_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o) {
   if (e->lang->kind != ATVI_MODEL_STATIC) {
-    atvi_lang_error(e->s, st->term[0]->at, "use a distribution, such as normal(S, sd), or drop the equations",
+    atvi_lang_error(e->s, st->dist.term[0]->at,
+                    "use a distribution, such as normal(S, sd), or drop the equations",
                     "a sum of processes cannot be observed in a model with states");
     return false;
   }
-  if (st->has_range) {
-    atvi_lang_error(e->s, st->range_at, "remove them", "a sum of processes cannot have detection limits");
+  if (st->range.given) {
+    atvi_lang_error(e->s, st->range.at, "remove them", "a sum of processes cannot have detection limits");
     return false;
   }
-  atvi_lang_term *t = atvi_lang_take(e->s, st->n_term, sizeof *t);
+  atvi_lang_term *t = atvi_lang_take(e->s, st->dist.n_term, sizeof *t);
   if (!t) return false;
   elab_env v = {.vars = vars, .allowed = ELAB_ALL, .where = "a process", .data = o->data};
-  for (atvi_idx i = 0; i < st->n_term; i++)
-    if (!term(e, &v, st->term[i], &t[i])) return false;
+  for (atvi_idx i = 0; i < st->dist.n_term; i++)
+    if (!term(e, &v, st->dist.term[i], &t[i])) return false;
   o->dist = ATVI_DIST_NORMAL; /* what its values can be: any number */
-  o->n_term = st->n_term;
+  o->n_term = st->dist.n_term;
   o->term = t;
   return check_sum(e, st, o->n_term, t);
 }

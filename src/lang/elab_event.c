@@ -362,18 +362,18 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_id
   double start = e->lang->start, steps = (t - start) / e->lang->step;
   bool off = e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps));
   if (t < before)
-    atvi_lang_data_error(e->s, csv, row, column, st->file_at, "sort the file by time",
+    atvi_lang_data_error(e->s, csv, row, column, st->file.at, "sort the file by time",
                          "the times are not ascending: %g follows %g", t, before);
   else if (!(t + least >= start) && (e->lang->n_data || !e->lang->n_block))
     atvi_lang_data_error(
-        e->s, csv, row, column, st->file_at,
+        e->s, csv, row, column, st->file.at,
         least < 0 ? "start earlier, or bound the lag from below: param lag ~ normal(2, 1) in (0, inf)"
                   : "start earlier, or drop the row",
         least < 0 ? "the pulse at %g and a negative lag could lie before the start time %g"
                   : "the pulse at %g lies before the start time %g",
         t, start);
   else if (off)
-    atvi_lang_data_error(e->s, csv, row, column, st->file_at, "pulses of 'next' equations fall on steps",
+    atvi_lang_data_error(e->s, csv, row, column, st->file.at, "pulses of 'next' equations fall on steps",
                          "the pulse at %g is not a whole number of steps of %g after the start %g", t,
                          e->lang->step, start);
   return e->s->status == ATVI_OK;
@@ -479,7 +479,7 @@ bool atvi_lang_pulse_first(elab *e, double *first) {
     const ast_stmt *st = &e->file->stmt[i];
     const atvi_csv *csv;
     double t;
-    if (st->kind != KW_PULSE || !st->file) continue;
+    if (st->kind != KW_PULSE || !st->file.name) continue;
     if (!atvi_lang_csv(e, st, &csv)) return false;
     const ast_expr *lag;
     atvi_idx column = time_column(e, st, csv, &lag);

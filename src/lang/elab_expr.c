@@ -229,7 +229,7 @@ static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_
 
 atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k) {
   bool prev = v->prev && sym->kind != SYM_CONST;
-  if (sym->stmt->file && sym->memo[k].state == MEMO_NONE && !atvi_lang_const_file(e, sym))
+  if (sym->stmt->file.name && sym->memo[k].state == MEMO_NONE && !atvi_lang_const_file(e, sym))
     return ATVI_NODE_NONE;
   elab_memo *m = &sym->memo[prev ? sym->total + k : k];
   uint32_t bound = ELAB_KIND(ATVI_IN_DATA);
@@ -248,7 +248,7 @@ atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, ela
 static bool has_time(const elab *e, const elab_env *v) {
   bool any = e->lang->kind != ATVI_MODEL_STATIC;
   for (atvi_idx d = 0; d < e->lang->n_data; d++)
-    any = any || ((v->data < 0 || v->data == d) && e->data_stmt[d]->time_column);
+    any = any || ((v->data < 0 || v->data == d) && e->data_stmt[d]->column.time);
   return any;
 }
 

@@ -40,7 +40,7 @@ static atvi_idx data_of(elab *e, const ast_stmt *st, const elab_loop *loop) {
     return -1;
   }
   if (n == 1) return 0;
-  if (st->first_column) {
+  if (st->column.first) {
     atvi_lang_error(e->s, st->at, "write observe name.column, with the name of the data set",
                     "there are several data files: it is not clear which one is meant");
     return -1;
@@ -68,18 +68,18 @@ static atvi_idx data_of(elab *e, const ast_stmt *st, const elab_loop *loop) {
 static bool column_by_position(elab *e, const ast_stmt *st, const elab_loop *loop, const atvi_csv *csv,
                                atvi_idx k, atvi_idx *column) {
   atvi_idx first, last;
-  if (!atvi_lang_whole(e, NULL, st->first_column, "the position of a column", &first)) return false;
+  if (!atvi_lang_whole(e, NULL, st->column.first, "the position of a column", &first)) return false;
   last = first;
-  if (st->last_column && !atvi_lang_whole(e, NULL, st->last_column, "the position of a column", &last))
+  if (st->column.last && !atvi_lang_whole(e, NULL, st->column.last, "the position of a column", &last))
     return false;
   if (last - first + 1 != loop->total) {
-    atvi_lang_error(e->s, st->column_at, "one column per element",
+    atvi_lang_error(e->s, st->column.at, "one column per element",
                     "wrong shape: '%.60s' has %td %s, but %td columns are given", st->name->text, loop->total,
                     loop->total == 1 ? "element" : "elements", last - first + 1);
     return false;
   }
   if (csv && (first < 1 || last > csv->n_col)) {
-    atvi_lang_error(e->s, st->column_at, "columns are counted from 1",
+    atvi_lang_error(e->s, st->column.at, "columns are counted from 1",
                     "there are no columns %td..%td: %s has %td", first, last, csv->path, csv->n_col);
     return false;
   }
@@ -90,9 +90,9 @@ static bool column_by_position(elab *e, const ast_stmt *st, const elab_loop *loo
 static bool column_of(elab *e, const ast_stmt *st, const elab_loop *loop, const atvi_csv *csv, atvi_idx k,
                       atvi_idx *column) {
   *column = -1;
-  if (st->first_column) return column_by_position(e, st, loop, csv, k, column);
+  if (st->column.first) return column_by_position(e, st, loop, csv, k, column);
   if (st->n_word && st->n_word != loop->total) {
-    atvi_lang_error(e->s, st->column_at, "one column per element",
+    atvi_lang_error(e->s, st->column.at, "one column per element",
                     "wrong shape: '%.60s' has %td %s, but %td columns are given", st->name->text, loop->total,
                     loop->total == 1 ? "element" : "elements", st->n_word);
     return false;
@@ -259,7 +259,7 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) 
   const atvi_lang_data *data = &e->lang->data[o->data];
   uint32_t kinds = 0;
   for (int k = 0; k < o->n_arg; k++) kinds |= atvi_graph_kinds(e->g, o->arg[k]);
-  if ((kinds & TIMED) && !e->data_stmt[o->data]->time_column && !e->lang->steady) {
+  if ((kinds & TIMED) && !e->data_stmt[o->data]->column.time && !e->lang->steady) {
     atvi_lang_error(e->s, st->at, "name it in the line of the data file: data \"cases.csv\" time day",
                     "this observation depends on time, but the data have no time column");
     return false;
@@ -279,12 +279,12 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) 
 static bool limits(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o) {
   o->limit_lower = -INFINITY;
   o->limit_upper = INFINITY;
-  if (!st->has_range) return true;
-  if (!atvi_lang_number(e, vars, st->lower, "a limit", &o->limit_lower) ||
-      !atvi_lang_number(e, vars, st->upper, "a limit", &o->limit_upper))
+  if (!st->range.given) return true;
+  if (!atvi_lang_number(e, vars, st->range.lower, "a limit", &o->limit_lower) ||
+      !atvi_lang_number(e, vars, st->range.upper, "a limit", &o->limit_upper))
     return false;
   if (o->limit_lower < o->limit_upper) return true;
-  atvi_lang_error(e->s, st->range_at, "the lower one comes first", "the limits (%g, %g) are empty",
+  atvi_lang_error(e->s, st->range.at, "the lower one comes first", "the limits (%g, %g) are empty",
                   o->limit_lower, o->limit_upper);
   return false;
 }
@@ -296,7 +296,7 @@ static bool twice(elab *e, const ast_stmt *st, const atvi_lang_observe *o, atvi_
     if (by) by[o->column] = st;
     return false;
   }
-  atvi_place at = st->n_word ? st->words[k].at : st->first_column ? st->column_at : st->at;
+  atvi_place at = st->n_word ? st->words[k].at : st->column.first ? st->column.at : st->at;
   atvi_lang_error(e->s, at, "every column has one distribution",
                   "the column '%.60s' is observed twice: line %d has it",
                   e->lang->data[o->data].csv->name[o->column], by[o->column]->at.line);
@@ -320,7 +320,7 @@ static bool distributed(elab *e, const ast_stmt *st, const elab_loop *loop, atvi
                 .where = "an observation",
                 .data = o->data};
   for (int a = 0; a < o->n_arg; a++)
-    if ((o->arg[a] = atvi_lang_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
+    if ((o->arg[a] = atvi_lang_eval(e, &v, st->dist.args->arg[a])) == ATVI_NODE_NONE) return false;
   return atvi_lang_check_args(e, st, o->dist, o->arg) && check_time(e, st, o);
 }
 
@@ -330,12 +330,12 @@ static bool one_sort(elab *e) {
   for (atvi_idx i = 0; i < e->file->n; i++) {
     const ast_stmt *st = &e->file->stmt[i];
     if (st->kind != KW_OBSERVE) continue;
-    if (st->n_term && !sum) sum = st;
-    if (!st->n_term && !plain) plain = st;
+    if (st->dist.n_term && !sum) sum = st;
+    if (!st->dist.n_term && !plain) plain = st;
   }
   if (!sum || !plain) return true;
   atvi_lang_error(
-      e->s, plain->dist_at,
+      e->s, plain->dist.at,
       "white(variance) in a sum is normal noise; keep the others in a model of their own",
       "'%.60s' has a distribution, but line %d observes a sum of processes, and a model cannot have both",
       plain->name->text, sum->at.line);
@@ -350,9 +350,9 @@ static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
     atvi_lang_loop_at(e, loop, k);
     *o = (atvi_lang_observe){.data = data, .place = st->at};
     o->name = atvi_lang_element_name(e, st->name->text, loop->n_dim, loop->range, k);
-    if (!o->name || (!st->n_term && !atvi_lang_dist(e, st, false, &o->dist)) ||
+    if (!o->name || (!st->dist.n_term && !atvi_lang_dist(e, st, false, &o->dist)) ||
         !limits(e, st, loop->vars, o) || !column_of(e, st, loop, e->lang->data[data].csv, k, &o->column) ||
-        !(st->n_term ? atvi_lang_terms(e, st, loop->vars, o) : distributed(e, st, loop, o)) ||
+        !(st->dist.n_term ? atvi_lang_terms(e, st, loop->vars, o) : distributed(e, st, loop, o)) ||
         !check_column(e, o) || twice(e, st, o, k))
       return false;
     e->lang->n_observe++;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
-  const char *name = st->dist->text;
+  const char *name = st->dist.name->text;
   int found = atvi_lang_dist_find(name, strlen(name));
   const char *list = prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, "
                              "halfnormal, halfcauchy, cauchy, student"
@@ -15,7 +15,7 @@ bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
     ast_guess g = {.text = name};
     for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_lang_dist_get((atvi_dist)d)->name);
     for (int k = 0; !prior && atvi_lang_process_name(k); k++) atvi_lang_guess(&g, atvi_lang_process_name(k));
-    atvi_lang_error(e->s, st->dist_at,
+    atvi_lang_error(e->s, st->dist.at,
                     g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best) : list,
                     "unknown distribution '%.60s'", name);
     return false;
@@ -23,18 +23,18 @@ bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
   *dist = (atvi_dist)found;
   const atvi_dist_info *info = atvi_lang_dist_get(*dist);
   if (!(prior ? info->prior : info->observation)) {
-    atvi_lang_error(e->s, st->dist_at, list, "'%s' cannot be %s", name,
+    atvi_lang_error(e->s, st->dist.at, list, "'%s' cannot be %s", name,
                     prior ? "a prior" : "the distribution of data");
     return false;
   }
-  if (st->args->n == info->n_arg) return true;
+  if (st->dist.args->n == info->n_arg) return true;
   const char *form = info->n_arg == 1 ? atvi_pool_printf(e->s->pool, "write %s(%s)", name, info->arg[0])
                      : info->n_arg == 2
                          ? atvi_pool_printf(e->s->pool, "write %s(%s, %s)", name, info->arg[0], info->arg[1])
                          : atvi_pool_printf(e->s->pool, "write %s(%s, %s, %s)", name, info->arg[0],
                                             info->arg[1], info->arg[2]);
-  atvi_lang_error(e->s, st->dist_at, form, "'%s' takes %d %s, not %td", name, info->n_arg,
-                  info->n_arg == 1 ? "argument" : "arguments", st->args->n);
+  atvi_lang_error(e->s, st->dist.at, form, "'%s' takes %d %s, not %td", name, info->n_arg,
+                  info->n_arg == 1 ? "argument" : "arguments", st->dist.args->n);
   return false;
 }
 
@@ -45,12 +45,12 @@ bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atv
   double v[ATVI_DIST_ARGS] = {NAN, NAN, NAN};
   for (int k = 0; k < info->n_arg; k++) {
     if (!atvi_lang_constant(e, arg[k], &v[k]) || atvi_lang_dist_arg_ok(dist, k, v[k])) continue;
-    atvi_lang_error(e->s, st->args->arg[k]->at, "change it to a value that is allowed",
+    atvi_lang_error(e->s, st->dist.args->arg[k]->at, "change it to a value that is allowed",
                     "the %s of %s must be %s, not %g", info->arg[k], info->name, WANT[info->range[k]], v[k]);
     return false;
   }
   if (dist != ATVI_DIST_UNIFORM || !(v[0] >= v[1])) return true;
-  atvi_lang_error(e->s, st->args->arg[0]->at, "write uniform(lower, upper)",
+  atvi_lang_error(e->s, st->dist.args->arg[0]->at, "write uniform(lower, upper)",
                   "the lower end %g is not below the upper end %g", v[0], v[1]);
   return false;
 }
@@ -63,24 +63,24 @@ static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
     if (!atvi_lang_constant(e, p->arg[k], &end[k])) end[k] = k ? INFINITY : -INFINITY;
   p->lower = end[0];
   p->upper = end[1];
-  if (!st->has_range) return true;
-  if (!atvi_lang_number(e, vars, st->lower, "a bound", &bound[0]) ||
-      !atvi_lang_number(e, vars, st->upper, "a bound", &bound[1]))
+  if (!st->range.given) return true;
+  if (!atvi_lang_number(e, vars, st->range.lower, "a bound", &bound[0]) ||
+      !atvi_lang_number(e, vars, st->range.upper, "a bound", &bound[1]))
     return false;
   if (!(bound[0] < bound[1])) {
-    atvi_lang_error(e->s, st->range_at, "the lower one comes first", "the bounds (%g, %g) are empty",
+    atvi_lang_error(e->s, st->range.at, "the lower one comes first", "the bounds (%g, %g) are empty",
                     bound[0], bound[1]);
     return false;
   }
   if (bound[1] <= end[0] || bound[0] >= end[1]) {
-    atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
+    atvi_lang_error(e->s, st->range.at, "change the bounds or the prior",
                     "the bounds (%g, %g) contradict the prior, which lives on (%g, %g)", bound[0], bound[1],
                     end[0], end[1]);
     return false;
   }
   bool outside = (isfinite(bound[0]) && bound[0] < end[0]) || (isfinite(bound[1]) && bound[1] > end[1]);
   if (outside) {
-    atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
+    atvi_lang_error(e->s, st->range.at, "change the bounds or the prior",
                     "the bounds (%g, %g) reach outside the prior, which lives on (%g, %g)", bound[0],
                     bound[1], end[0], end[1]);
     return false;
@@ -94,11 +94,11 @@ static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
 /* param x in (a, b): uniform. */
 static bool bounds_only(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
   double end[2];
-  if (!atvi_lang_number(e, vars, st->lower, "a bound", &end[0]) ||
-      !atvi_lang_number(e, vars, st->upper, "a bound", &end[1]))
+  if (!atvi_lang_number(e, vars, st->range.lower, "a bound", &end[0]) ||
+      !atvi_lang_number(e, vars, st->range.upper, "a bound", &end[1]))
     return false;
   if (!(end[0] < end[1]) || isinf(end[0]) || isinf(end[1])) {
-    atvi_lang_error(e->s, st->range_at, "without a prior the bounds mean a uniform prior on them",
+    atvi_lang_error(e->s, st->range.at, "without a prior the bounds mean a uniform prior on them",
                     "the bounds (%g, %g) must be finite and ascending", end[0], end[1]);
     return false;
   }
@@ -117,13 +117,13 @@ static atvi_node density(elab *e, const ast_stmt *st, const atvi_lang_param *p, 
   double constant;
   if (mass == ATVI_NODE_NONE && !atvi_graph_failed(e->g)) {
     atvi_lang_error(
-        e->s, st->range_at,
+        e->s, st->range.at,
         "use a normal, lognormal, exponential, student, cauchy or half-... prior, or constants as arguments",
         "a %s prior whose arguments are parameters cannot be truncated", atvi_lang_dist_get(p->dist)->name);
     return ATVI_NODE_NONE;
   }
   if (atvi_lang_constant(e, mass, &constant) && !(constant > -INFINITY)) {
-    atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
+    atvi_lang_error(e->s, st->range.at, "change the bounds or the prior",
                     "the bounds (%g, %g) contradict the prior: it has no mass there", p->lower, p->upper);
     return ATVI_NODE_NONE;
   }
@@ -139,7 +139,7 @@ static bool map_name(elab *e, const ast_stmt *st, const char **map) {
       *map = MAPS[i];
       return true;
     }
-  atvi_lang_error(e->s, st->time_at, "there are auto, surjection, probit, logit, log and none",
+  atvi_lang_error(e->s, st->column.time_at, "there are auto, surjection, probit, logit, log and none",
                   "unknown map '%.60s'", st->option->text);
   return false;
 }
@@ -151,14 +151,14 @@ static bool param(elab *e, const elab_symbol *sym, elab_loop *loop, atvi_idx k, 
   p->place = sym->at;
   p->name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
   if (!p->name || !map_name(e, st, &p->map)) return false;
-  if (!st->args) {
+  if (!st->dist.args) {
     if (!bounds_only(e, st, loop->vars, p)) return false;
   } else {
     if (!atvi_lang_dist(e, st, true, &p->dist)) return false;
     p->n_arg = atvi_lang_dist_get(p->dist)->n_arg;
     elab_env v = {.vars = loop->vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a prior", .data = -1};
     for (int a = 0; a < p->n_arg; a++)
-      if ((p->arg[a] = atvi_lang_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
+      if ((p->arg[a] = atvi_lang_eval(e, &v, st->dist.args->arg[a])) == ATVI_NODE_NONE) return false;
     if (!atvi_lang_check_args(e, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
     if (sym->walk && !atvi_lang_walk_prior(e, sym->walk, sym->base + k, p)) return false;
   }

@@ -127,8 +127,8 @@ static bool equations_at_rest(elab *e) {
   const ast_stmt *st = e->start;
   atvi_lang *lang = e->lang;
   for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rest = lang->state[i].rhs;
-  const atvi_idx n = st && st->given ? st->n_word : 0, most = 2 * n + lang->n_delay;
-  if (!st || !st->steady || !most) return true;
+  const atvi_idx n = st && st->start.given ? st->n_word : 0, most = 2 * n + lang->n_delay;
+  if (!st || !st->start.steady || !most) return true;
   replacements r = {.from = atvi_lang_take(e->s, most, sizeof *r.from),
                     .to = atvi_lang_take(e->s, most, sizeof *r.to)};
   atvi_node *x = atvi_lang_take(e->s, lang->n_state, sizeof *x);
@@ -144,7 +144,7 @@ static bool equations_at_rest(elab *e) {
                         st->words[k].word->text);
         return false;
       }
-    atvi_node to = atvi_lang_eval(e, &v, st->given->arg[k]);
+    atvi_node to = atvi_lang_eval(e, &v, st->start.given->arg[k]);
     if (to == ATVI_NODE_NONE || !replace_name(e, &v, &st->words[k], to, &r)) return false;
   }
   for (atvi_idx k = 0; k < lang->n_delay; k++) /* at rest a state is what it was */
@@ -198,12 +198,12 @@ static bool pulse_every(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
   enum { MOST = 100000 };
   double every, from, to;
   if (!atvi_lang_number(e, NULL, st->step, "the time between pulses", &every) ||
-      !atvi_lang_time(e, st->lower, "the time of the first pulse", &from) ||
-      !atvi_lang_time(e, st->upper, "the time of the last pulse", &to))
+      !atvi_lang_time(e, st->range.lower, "the time of the first pulse", &from) ||
+      !atvi_lang_time(e, st->range.upper, "the time of the last pulse", &to))
     return false;
   double n = floor((to - from) / every * (1 + 1e-12)) + 1;
   if (!(every > 0) || !(n >= 1 && n <= MOST)) {
-    atvi_lang_error(e->s, st->range_at, "for example: at every 24 from 0 to 240",
+    atvi_lang_error(e->s, st->range.at, "for example: at every 24 from 0 to 240",
                     every > 0 ? "every %g from %g to %g is not between 1 and %d times"
                               : "the time between pulses must be above 0, not %g",
                     every, from, to, MOST);
@@ -212,7 +212,7 @@ static bool pulse_every(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
   double *t = atvi_lang_take(e->s, (atvi_idx)n, sizeof *t);
   for (atvi_idx k = 0; t && k < (atvi_idx)n; k++) {
     t[k] = from + (double)k * every;
-    if (!pulse_time(e, k ? st->range_at : st->lower->at, t[k])) return false;
+    if (!pulse_time(e, k ? st->range.at : st->range.lower->at, t[k])) return false;
   }
   pulse->n_time = (atvi_idx)n;
   pulse->time = t;
@@ -236,7 +236,7 @@ static bool pulse_element(elab *e, const ast_stmt *st, const elab_symbol *sym, e
   v.vars = loop->vars;
   *amount = atvi_lang_eval(e, &v, st->value);
   if (*amount == ATVI_NODE_NONE) return false;
-  if (st->op == '-') *amount = atvi_graph_op1(e->g, ATVI_OP_NEG, *amount);
+  if (st->pulse.op == '-') *amount = atvi_graph_op1(e->g, ATVI_OP_NEG, *amount);
   return true;
 }
 
@@ -251,7 +251,7 @@ static atvi_lang_pulse *add_pulse(elab *e, const ast_stmt *st, const elab_symbol
     if (!pulse_element(e, st, sym, loop, where, first + j, &state[j], &amount[j])) return NULL;
   atvi_lang_pulse *out = &e->lang->pulse[e->lang->n_pulse++];
   *out = (atvi_lang_pulse){.n = n, .state = state, .amount = amount};
-  out->how = st->op == '=' ? ATVI_PULSE_SET : st->op == '*' ? ATVI_PULSE_SCALE : ATVI_PULSE_ADD;
+  out->how = st->pulse.op == '=' ? ATVI_PULSE_SET : st->pulse.op == '*' ? ATVI_PULSE_SCALE : ATVI_PULSE_ADD;
   return state && amount ? out : NULL;
 }
 
@@ -306,13 +306,13 @@ static bool pulse_list(elab *e, const ast_stmt *st, const elab_symbol *sym, elab
 }
 
 static bool pulse_when(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop) {
-  if (!atvi_lang_can_move(e, st->when->at, "pulses with a condition")) return false;
+  if (!atvi_lang_can_move(e, st->pulse.when->at, "pulses with a condition")) return false;
   for (atvi_idx j = 0; j < loop->total; j++) {
     atvi_lang_loop_at(e, loop, j);
     atvi_lang_pulse when = {0};
-    if (!atvi_lang_condition(e, loop->vars, st->when, &when)) return false;
+    if (!atvi_lang_condition(e, loop->vars, st->pulse.when, &when)) return false;
     if (++e->n_condition > ELAB_MAX_CONDITIONS) {
-      atvi_lang_error(e->s, st->when->at, "an array has one for each element",
+      atvi_lang_error(e->s, st->pulse.when->at, "an array has one for each element",
                       "more than %d pulses with a condition", ELAB_MAX_CONDITIONS);
       return false;
     }
@@ -330,16 +330,16 @@ static bool pulse(elab *e, const ast_stmt *st, atvi_idx number) {
   elab_loop loop;
   if (!sym || !atvi_lang_loop(e, NULL, st->n_dim, st->dim, true, &loop)) return false;
   elab_env v = PLAIN;
-  if (st->when) return pulse_when(e, st, sym, &loop);
-  if (st->times && !st->file) return pulse_list(e, st, sym, &loop);
-  if (st->file) {
+  if (st->pulse.when) return pulse_when(e, st, sym, &loop);
+  if (st->times && !st->file.name) return pulse_list(e, st, sym, &loop);
+  if (st->file.name) {
     v.data = -2 - number;
     v.rows = &e->pulse_rows[number];
     v.allowed |= ELAB_KIND(ATVI_IN_DATA);
     if (!atvi_lang_pulse_rows(e, st, v.rows)) return false;
   }
   atvi_lang_pulse *p = add_pulse(e, st, sym, &loop, &v, 0, loop.total);
-  return p && (st->file ? atvi_lang_pulse_values(e, st, v.rows, p) : pulse_every(e, st, p));
+  return p && (st->file.name ? atvi_lang_pulse_values(e, st, v.rows, p) : pulse_every(e, st, p));
 }
 
 bool atvi_lang_pulses(elab *e) {

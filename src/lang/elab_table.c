@@ -15,7 +15,7 @@ static const double SAME_KNOT = 1e-9;
 /* A day this close to midnight has a date. */
 static const double WHOLE_DAY = 1e-6;
 
-static bool is_ar1(const ast_stmt *st) { return strcmp(st->dist->text, "ar1") == 0; }
+static bool is_ar1(const ast_stmt *st) { return strcmp(st->dist.name->text, "ar1") == 0; }
 
 /* A parameter array over a set without a name, whose labels come later. */
 static bool declare_params(elab *e, elab_symbol *sym) {
@@ -39,15 +39,16 @@ static bool declare_params(elab *e, elab_symbol *sym) {
 bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *later) {
   if (!declare_params(e, first) || !declare_params(e, later)) return false;
   ast_stmt *a = (ast_stmt *)first->stmt, *b = (ast_stmt *)later->stmt; /* made above */
-  a->dist = a->first_dist;
-  a->args = a->first_args;
-  a->dist_at = a->first_at;
+  a->dist.name = a->walk.dist;
+  a->dist.args = a->walk.args;
+  a->dist.at = a->walk.at;
   walk->first = first;
   walk->later = later;
   later->walk = walk;
   if (!is_ar1(b)) return true;
-  if (b->args->n != 2) {
-    atvi_lang_error(e->s, b->dist_at, "write ar1(phi, sd)", "'ar1' takes 2 arguments, not %td", b->args->n);
+  if (b->dist.args->n != 2) {
+    atvi_lang_error(e->s, b->dist.at, "write ar1(phi, sd)", "'ar1' takes 2 arguments, not %td",
+                    b->dist.args->n);
     return false;
   }
   ast_word *normal = atvi_lang_take(e->s, 1, sizeof *normal);
@@ -55,19 +56,19 @@ bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab
   ast_expr **arg = atvi_lang_take(e->s, 2, sizeof *arg);
   if (!normal || !call || !zero || !arg) return false;
   *normal = (ast_word){.text = "normal"};
-  *zero = (ast_expr){.kind = EX_NUMBER, .at = b->dist_at};
+  *zero = (ast_expr){.kind = EX_NUMBER, .at = b->dist.at};
   arg[0] = zero;
-  arg[1] = b->args->arg[1];
-  *call = *b->args;
+  arg[1] = b->dist.args->arg[1];
+  *call = *b->dist.args;
   call->arg = arg;
-  b->dist = normal;
-  b->args = call;
+  b->dist.name = normal;
+  b->dist.args = call;
   return true;
 }
 
 static bool data_range(elab *e, const ast_stmt *st, double *first, double *last) {
   if (!atvi_lang_data_range(e, first, last)) return false;
-  if (*first <= *last || (st->lower && st->upper)) return true;
+  if (*first <= *last || (st->range.lower && st->range.upper)) return true;
   atvi_lang_error(e->s, st->at, "say when it begins and ends: walk x every 7 from 0 to 140 ~ ...",
                   "the walk '%.60s' has no data with times to follow", st->name->text);
   return false;
@@ -115,8 +116,8 @@ static bool regular(elab *e, const ast_stmt *st, elab_symbol *walk) {
   atvi_idx n = 0, cap = 0;
   if (!step_of(e, st, &step) || !data_range(e, st, &first, &last)) return false;
   const double from = first, to = last; /* of the data; from > to: there are none */
-  if (st->lower && !atvi_lang_time(e, st->lower, "the beginning of a walk", &first)) return false;
-  if (st->upper && !atvi_lang_time(e, st->upper, "the end of a walk", &last)) return false;
+  if (st->range.lower && !atvi_lang_time(e, st->range.lower, "the beginning of a walk", &first)) return false;
+  if (st->range.upper && !atvi_lang_time(e, st->range.upper, "the end of a walk", &last)) return false;
   if (!(first < last)) {
     atvi_lang_error(e->s, st->at, "it needs two knots or more",
                     "the walk '%.60s' ends at %g, not after its beginning %g", st->name->text, last, first);
@@ -141,7 +142,7 @@ static bool regular(elab *e, const ast_stmt *st, elab_symbol *walk) {
     if (!ATVI_PUSH(e->s->pool, t, n, cap)) return atvi_lang_nomem(e->s), false;
     t[n++] = at;
     double next = step > 0 ? first + (double)n * step : next_month(e->lang->calendar, at);
-    more = st->linear ? at < last - SAME_KNOT * width : next <= last + SAME_KNOT * width;
+    more = st->walk.linear ? at < last - SAME_KNOT * width : next <= last + SAME_KNOT * width;
     at = next;
   }
   walk->n_knot = n;
@@ -235,15 +236,15 @@ bool atvi_lang_walk_prior(elab *e, const elab_symbol *walk, atvi_idx index, atvi
   const ast_stmt *st = walk->stmt;
   int location = p->dist == ATVI_DIST_STUDENT ? 1 : 0;
   if (p->dist != ATVI_DIST_NORMAL && p->dist != ATVI_DIST_STUDENT && p->dist != ATVI_DIST_CAUCHY) {
-    atvi_lang_error(e->s, st->dist_at, "for example: walk x every 7 ~ normal(0, s) from normal(0, 1)",
+    atvi_lang_error(e->s, st->dist.at, "for example: walk x every 7 ~ normal(0, s) from normal(0, 1)",
                     "increments of a walk are normal, student or cauchy, or it is ar1, not '%.60s'",
-                    st->dist->text);
+                    st->dist.name->text);
     return false;
   }
   atvi_node before = atvi_graph_input(e->g, ATVI_IN_PARAM, index - 1);
   if (is_ar1(st)) {
     elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a walk", .data = -1};
-    atvi_node phi = atvi_lang_eval(e, &v, st->args->arg[0]);
+    atvi_node phi = atvi_lang_eval(e, &v, st->dist.args->arg[0]);
     before = atvi_graph_op2(e->g, ATVI_OP_MUL, phi, before);
   }
   p->arg[location] = atvi_graph_op2(e->g, ATVI_OP_ADD, before, p->arg[location]);
@@ -303,25 +304,25 @@ static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   const atvi_csv *csv;
   if (!atvi_lang_csv(e, st, &csv)) return false;
   if (!csv->n_row && e->in.each) {
-    atvi_lang_error(e->s, st->file_at, "a table needs a value for every unit", "%s has no rows of '%.60s'",
+    atvi_lang_error(e->s, st->file.at, "a table needs a value for every unit", "%s has no rows of '%.60s'",
                     csv->path, atvi_lang_unit_label(e, st->level));
     return false;
   }
-  atvi_idx ct = atvi_lang_find_column(e, csv, st->time_column, st->time_at);
-  atvi_idx cv = ct < 0 ? -1 : atvi_lang_find_column(e, csv, st->value_column, st->column_at);
+  atvi_idx ct = atvi_lang_find_column(e, csv, st->column.time, st->column.time_at);
+  atvi_idx cv = ct < 0 ? -1 : atvi_lang_find_column(e, csv, st->column.value, st->column.at);
   if (cv < 0) return false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t), *v = atvi_lang_take(e->s, csv->n_row, sizeof *v);
   for (atvi_idx k = 0; t && v && k < csv->n_row; k++) {
-    if (!atvi_lang_time_cell(e, csv, k, ct, st->time_at, &t[k])) return false;
+    if (!atvi_lang_time_cell(e, csv, k, ct, st->column.time_at, &t[k])) return false;
     atvi_idx at = k * csv->n_col + cv;
     v[k] = csv->value[at];
     if (csv->kind[at] != ATVI_CELL_NUMBER) {
-      atvi_lang_data_error(e->s, csv, k, cv, st->column_at, "a table has no gaps: drop the row or fill it in",
+      atvi_lang_data_error(e->s, csv, k, cv, st->column.at, "a table has no gaps: drop the row or fill it in",
                            "'%.60s' is not a number", csv->text[at]);
       return false;
     }
     if (k > 0 && !(t[k] > t[k - 1])) {
-      atvi_lang_data_error(e->s, csv, k, ct, st->time_at, "sort the file by time",
+      atvi_lang_data_error(e->s, csv, k, ct, st->column.time_at, "sort the file by time",
                            "times of a table must ascend: %g follows %g", t[k], t[k - 1]);
       return false;
     }
@@ -382,14 +383,14 @@ static bool elab_walk(elab *e, elab_symbol *sym) {
   atvi_node *value = atvi_lang_take(e->s, sym->n_knot, sizeof *value);
   if (!value) return false;
   walk_values(e, sym, value);
-  if (!segments(e, sym, &table, value, sym->stmt->linear ? 1 : 0)) return false;
+  if (!segments(e, sym, &table, value, sym->stmt->walk.linear ? 1 : 0)) return false;
   e->lang->table[sym->base] = table;
   return true;
 }
 
 /* A spline from a file, which may be another one in each unit: its coefficients are numbers of two more tables. */
 static bool from_numbers(const ast_stmt *st) {
-  return st->kind == KW_TABLE && st->file && strcmp(st->option->text, "spline") == 0;
+  return st->kind == KW_TABLE && st->file.name && strcmp(st->option->text, "spline") == 0;
 }
 
 static bool pairs(elab *e, const elab_symbol *sym, const atvi_lang_table *table) {
@@ -415,7 +416,7 @@ static bool elab_table(elab *e, elab_symbol *sym) {
   atvi_node *node = atvi_lang_take(e->s, n, sizeof *node);
   bool ok = !node                          ? false
             : strcmp(kind, "monthly") == 0 ? monthly(e, st, &table)
-            : st->file                     ? from_file(e, st, &table)
+            : st->file.name                ? from_file(e, st, &table)
                                            : from_list(e, st, &table, node);
   if (!ok) return false;
   bool numbers = true;
@@ -426,12 +427,12 @@ static bool elab_table(elab *e, elab_symbol *sym) {
     return false;
   }
   if (spline || !numbers) {
-    if (st->file && !(node = atvi_lang_take(e->s, table.n, sizeof *node))) return false;
-    for (atvi_idx k = 0; st->file && k < table.n; k++) node[k] = atvi_graph_const(e->g, table.v[k]);
+    if (st->file.name && !(node = atvi_lang_take(e->s, table.n, sizeof *node))) return false;
+    for (atvi_idx k = 0; st->file.name && k < table.n; k++) node[k] = atvi_graph_const(e->g, table.v[k]);
     if (!segments(e, sym, &table, node, spline ? 3 : linear ? 1 : 0)) return false;
     table.kind = ATVI_TABLE_SEGMENT;
     table.v = NULL;
-    if (st->file && !pairs(e, sym, &table)) return false;
+    if (st->file.name && !pairs(e, sym, &table)) return false;
   }
   e->lang->table[sym->base] = table;
   return true;

@@ -65,7 +65,7 @@ static bool calendar(elab *e) {
                                             : 0;
   e->lang->calendar = (atvi_calendar){st->date, days};
   if (days > 0) return true;
-  atvi_lang_error(e->s, st->time_at, "for example: calendar 2009-12-19 week",
+  atvi_lang_error(e->s, st->column.time_at, "for example: calendar 2009-12-19 week",
                   "the unit of time is day, week or year, not '%.60s'", unit);
   return false;
 }
@@ -103,7 +103,7 @@ static bool solver(elab *e) {
     atvi_lang_error(e->s, st->at, "remove the line", "there are no differential equations to solve");
     return false;
   }
-  if (m->solver == ATVI_SOLVER_RK4 ? !st->step || st->tol || st->atol : st->step != NULL) {
+  if (m->solver == ATVI_SOLVER_RK4 ? !st->step || st->solver.tol || st->solver.atol : st->step != NULL) {
     atvi_lang_error(e->s, st->at, "rk4 has a fixed step: solver rk4 step 0.1; the others have tol and atol",
                     m->solver == ATVI_SOLVER_RK4 ? "rk4 needs a step and takes no tolerance"
                                                  : "'%.60s' takes no step",
@@ -111,13 +111,13 @@ static bool solver(elab *e) {
     return false;
   }
   double most = 0;
-  if (!setting(e, st->tol, "tol", false, TOL_MOST, &m->tol_rel) ||
-      !setting(e, st->atol, "atol", true, 1, &m->tol_abs) ||
+  if (!setting(e, st->solver.tol, "tol", false, TOL_MOST, &m->tol_rel) ||
+      !setting(e, st->solver.atol, "atol", true, 1, &m->tol_abs) ||
       !setting(e, st->step, "step", false, INFINITY, &m->solver_step) ||
-      !setting(e, st->maxsteps, "maxsteps", false, INFINITY, &most))
+      !setting(e, st->solver.maxsteps, "maxsteps", false, INFINITY, &most))
     return false;
-  if (st->maxsteps && (most != floor(most) || most > 1e12)) {
-    atvi_lang_error(e->s, st->maxsteps->at, "for example: maxsteps 100000",
+  if (st->solver.maxsteps && (most != floor(most) || most > 1e12)) {
+    atvi_lang_error(e->s, st->solver.maxsteps->at, "for example: maxsteps 100000",
                     "maxsteps must be a whole number, not %g", most);
     return false;
   }
@@ -134,16 +134,16 @@ static bool folder(elab *e) {
     return e->lang->folder ? true : (atvi_lang_nomem(e->s), false);
   }
   if (!st) return true;
-  if (!*st->file) {
+  if (!*st->file.name) {
     atvi_lang_error(e->s, st->at, "for example: folder \"../data\"", "the name of the folder is empty");
     return false;
   }
-  return (e->lang->folder = atvi_lang_path_beside(e, st->file)) != NULL;
+  return (e->lang->folder = atvi_lang_path_beside(e, st->file.name)) != NULL;
 }
 
 bool atvi_lang_settings(elab *e) {
   const ast_stmt *title = only(e, KW_MODEL, "model");
-  e->lang->title = title ? title->file : "";
+  e->lang->title = title ? title->file.name : "";
   return e->s->status == ATVI_OK && folder(e) && model_kind(e) && calendar(e) && solver(e);
 }
 
@@ -168,11 +168,11 @@ static bool first_of_all(elab *e, double *first) {
   for (atvi_idx d = 0; d < e->lang->n_data; d++) {
     const ast_stmt *st = e->data_stmt[d];
     const atvi_csv *csv = e->files[st - e->file->stmt].csv;
-    if (!csv || !st->time_column) continue;
-    atvi_idx column = atvi_io_csv_find(csv, st->time_column);
+    if (!csv || !st->column.time) continue;
+    atvi_idx column = atvi_io_csv_find(csv, st->column.time);
     double t;
     for (atvi_idx r = 0; r < csv->n_row; r++) {
-      if (!atvi_lang_time_cell(e, csv, r, column, st->time_at, &t)) return false;
+      if (!atvi_lang_time_cell(e, csv, r, column, st->column.time_at, &t)) return false;
       *first = fmin(*first, t);
     }
   }
@@ -200,7 +200,7 @@ static bool check_times(elab *e, const ast_stmt *start) {
   for (atvi_idx d = 0; d < e->lang->n_data; d++) {
     const atvi_lang_data *data = &e->lang->data[d];
     if (!data->time || e->lang->kind == ATVI_MODEL_STATIC) continue;
-    atvi_idx col = atvi_io_csv_find(data->csv, e->data_stmt[d]->time_column);
+    atvi_idx col = atvi_io_csv_find(data->csv, e->data_stmt[d]->column.time);
     for (atvi_idx r = 0; r < data->n_row; r++) {
       if (data->time[r] < e->lang->start) {
         atvi_lang_data_error(e->s, data->csv, r, col, start ? start->at : (atvi_place){0},
@@ -256,7 +256,7 @@ bool atvi_lang_start(elab *e) {
   double first;
   if (!first_time(e, &first)) return false;
   e->lang->start = first < INFINITY ? first : 0;
-  e->lang->steady = start && start->steady;
+  e->lang->steady = start && start->start.steady;
   if (e->lang->steady && e->lang->kind != ATVI_MODEL_ODE) {
     atvi_lang_error(e->s, start->at, "give the start as a time: start 0",
                     "'start steady' needs differential equations");

@@ -63,7 +63,7 @@ static bool no_column(elab *e, const elab_each *each, const ast_stmt *st, const 
                 "add a column '%.60s' that says whose row it is; what all share stands outside the block",
                 name);
   if (!hint) return atvi_lang_nomem(e->s), false;
-  atvi_lang_error(e->s, st->file_at, hint, "%s has no column '%.60s'", csv->path, name);
+  atvi_lang_error(e->s, st->file.at, hint, "%s has no column '%.60s'", csv->path, name);
   return false;
 }
 
@@ -83,11 +83,11 @@ static const char *label_at(elab *e, const elab_each *each, const ast_stmt *st, 
   atvi_idx at = row * csv->n_col + column;
   if (csv->kind[at] != ATVI_CELL_MISSING && can_be_label(csv->text[at])) return csv->text[at];
   if (csv->kind[at] != ATVI_CELL_MISSING) {
-    atvi_lang_data_error(e->s, csv, row, column, st->file_at, BAD_LABEL, "'%.60s' cannot be a label",
+    atvi_lang_data_error(e->s, csv, row, column, st->file.at, BAD_LABEL, "'%.60s' cannot be a label",
                          csv->text[at]);
     return NULL;
   }
-  atvi_lang_data_error(e->s, csv, row, column, st->file_at,
+  atvi_lang_data_error(e->s, csv, row, column, st->file.at,
                        "every row belongs to a unit: fill it in, or drop the row", "the %.60s is missing",
                        block_name(each));
   return NULL;
@@ -102,7 +102,7 @@ static bool no_unit(elab *e, const elab_each *each, const ast_stmt *st, const at
     const char *hint =
         atvi_pool_printf(e->s->pool, "add a column '%.60s' that says which one is meant", outer);
     if (!hint) return atvi_lang_nomem(e->s), false;
-    atvi_lang_data_error(e->s, csv, row, column, st->file_at, hint, "%.60s '%.60s' is in more than one %.60s",
+    atvi_lang_data_error(e->s, csv, row, column, st->file.at, hint, "%.60s '%.60s' is in more than one %.60s",
                          name, label, outer);
     return false;
   }
@@ -113,7 +113,7 @@ static bool no_unit(elab *e, const elab_each *each, const ast_stmt *st, const at
       : each->rows.csv ? atvi_pool_printf(e->s->pool, "the units are those of %s", each->rows.csv->path)
                        : atvi_pool_printf(e->s->pool, "the units are those of line %d", each->stmt->at.line);
   if (!hint) return atvi_lang_nomem(e->s), false;
-  atvi_lang_data_error(e->s, csv, row, column, st->file_at, hint, "there is no %.60s '%.60s'", name, label);
+  atvi_lang_data_error(e->s, csv, row, column, st->file.at, hint, "there is no %.60s '%.60s'", name, label);
   return false;
 }
 
@@ -224,7 +224,7 @@ static bool labels_of_words(elab *e, elab_each *each) {
 static bool read_units(elab *e, elab_each *each) {
   const ast_stmt *st = each->stmt;
   const atvi_csv *csv = NULL;
-  if (st->file && !atvi_lang_csv(e, st, &csv)) return false;
+  if (st->file.name && !atvi_lang_csv(e, st, &csv)) return false;
   if (!(csv ? labels_of_file(e, each, csv) : labels_of_words(e, each))) return false;
   if (!(each->sorted = atvi_lang_take(e->s, each->n_unit, sizeof *each->sorted))) return false;
   for (atvi_idx u = 0; u < each->n_unit; u++) {
@@ -396,7 +396,7 @@ static const ast_stmt *home(atvi_idx n, const ast_stmt *stmt, const ast_stmt *bl
                    stmt[i].kind == KW_DATA || stmt[i].kind == KW_EACH;
     if (block && defines && stmt[i].name == word) return block;
     const ast_stmt *found =
-        stmt[i].kind == KW_EACH ? home(stmt[i].n_body, stmt[i].body, &stmt[i], word) : NULL;
+        stmt[i].kind == KW_EACH ? home(stmt[i].body.n, stmt[i].body.stmt, &stmt[i], word) : NULL;
     if (found) return found;
   }
   return NULL;
@@ -421,14 +421,14 @@ bool atvi_lang_belongs(elab *e, const ast_word *word, atvi_place at) {
 static atvi_idx count_blocks(atvi_idx n, const ast_stmt *stmt) {
   atvi_idx count = 0;
   for (atvi_idx i = 0; i < n; i++)
-    if (stmt[i].kind == KW_EACH) count += 1 + count_blocks(stmt[i].n_body, stmt[i].body);
+    if (stmt[i].kind == KW_EACH) count += 1 + count_blocks(stmt[i].body.n, stmt[i].body.stmt);
   return count;
 }
 
 bool atvi_lang_has_statement(atvi_idx n, const ast_stmt *stmt, ast_keyword kind) {
   for (atvi_idx i = 0; i < n; i++)
     if (stmt[i].kind == kind || (kind == KW_NEXT && atvi_lang_convolves(&stmt[i])) ||
-        (stmt[i].kind == KW_EACH && atvi_lang_has_statement(stmt[i].n_body, stmt[i].body, kind)))
+        (stmt[i].kind == KW_EACH && atvi_lang_has_statement(stmt[i].body.n, stmt[i].body.stmt, kind)))
       return true;
   return false;
 }
@@ -440,10 +440,10 @@ static bool seen_inside(const ast_stmt *st) {
 
 static bool sight(elab *e, const ast_stmt *block, ast_file *file) {
   *file = (ast_file){0};
-  if (!(file->stmt = atvi_lang_take(e->s, e->file->n + block->n_body, sizeof *file->stmt))) return false;
+  if (!(file->stmt = atvi_lang_take(e->s, e->file->n + block->body.n, sizeof *file->stmt))) return false;
   for (atvi_idx i = 0; i < e->file->n; i++)
     if (seen_inside(&e->file->stmt[i])) file->stmt[file->n++] = e->file->stmt[i];
-  for (atvi_idx i = 0; i < block->n_body; i++) file->stmt[file->n++] = block->body[i];
+  for (atvi_idx i = 0; i < block->body.n; i++) file->stmt[file->n++] = block->body.stmt[i];
   return true;
 }
 
@@ -452,7 +452,7 @@ static bool supported(elab *e, const elab_each *each) {
   for (atvi_idx i = 0; i < each->file.n; i++) {
     const ast_stmt *st = &each->file.stmt[i];
     bool outside = st->kind == KW_SIMULATOR || st->kind == KW_EMULATOR;
-    if (!outside && !st->n_term) continue;
+    if (!outside && !st->dist.n_term) continue;
     atvi_lang_error(e->s, st->at, "keep it in a model of its own, without blocks",
                     outside ? "a model with blocks cannot have a simulator or an emulator"
                             : "a sum of processes cannot be observed in a block");

@@ -38,8 +38,8 @@ static bool define_array(ast_parser *p, ast_stmt *st) {
 }
 
 static bool file_name(ast_parser *p, ast_stmt *st) {
-  st->file_at = p->tok->at;
-  st->file = p->tok->text;
+  st->file.at = p->tok->at;
+  st->file.name = p->tok->text;
   return atvi_lang_expect(p, TOK_STRING, "the name of a file, in quotes: \"cases.csv\"");
 }
 
@@ -63,21 +63,21 @@ const char *atvi_lang_column_name(ast_parser *p, atvi_place *at) {
 
 /* (lower, upper) */
 static bool range(ast_parser *p, ast_stmt *st) {
-  st->has_range = true;
-  st->range_at = p->tok->at;
-  if (!atvi_lang_expect(p, '(', "two ends in brackets: (0, inf)") || !(st->lower = atvi_lang_expr(p)) ||
+  st->range.given = true;
+  st->range.at = p->tok->at;
+  if (!atvi_lang_expect(p, '(', "two ends in brackets: (0, inf)") || !(st->range.lower = atvi_lang_expr(p)) ||
       !atvi_lang_expect(p, ',', "two ends in brackets: (0, inf)"))
     return false;
-  st->upper = atvi_lang_expr(p);
-  return st->upper && atvi_lang_expect(p, ')', "two ends in brackets: (0, inf)");
+  st->range.upper = atvi_lang_expr(p);
+  return st->range.upper && atvi_lang_expect(p, ')', "two ends in brackets: (0, inf)");
 }
 
 static bool distribution(ast_parser *p, ast_stmt *st) {
-  st->dist_at = p->tok->at;
-  st->dist = p->tok->word;
+  st->dist.at = p->tok->at;
+  st->dist.name = p->tok->word;
   if (!atvi_lang_expect(p, TOK_NAME, "a distribution and its arguments: normal(0, 1)")) return false;
-  st->args = atvi_lang_expr_args(p, st->dist, st->dist_at);
-  return st->args != NULL;
+  st->dist.args = atvi_lang_expr_args(p, st->dist.name, st->dist.at);
+  return st->dist.args != NULL;
 }
 
 /* A sum of processes, or a distribution. */
@@ -85,10 +85,10 @@ static bool processes(ast_parser *p, ast_stmt *st) {
   const char *hint = "processes are added up: emulator(flow) + exponential(v, l) + white(s2)";
   atvi_idx cap = 0;
   if (!distribution(p, st)) return false;
-  if (p->tok->kind != '+' && atvi_lang_process(st->dist->text) < 0) return true;
-  for (ast_expr *call = st->args;;) {
-    if (!ATVI_PUSH(p->s->pool, st->term, st->n_term, cap)) return atvi_lang_nomem(p->s), false;
-    st->term[st->n_term++] = call;
+  if (p->tok->kind != '+' && atvi_lang_process(st->dist.name->text) < 0) return true;
+  for (ast_expr *call = st->dist.args;;) {
+    if (!ATVI_PUSH(p->s->pool, st->dist.term, st->dist.n_term, cap)) return atvi_lang_nomem(p->s), false;
+    st->dist.term[st->dist.n_term++] = call;
     if (p->tok->kind == '-' || p->tok->kind == '*' || p->tok->kind == '/') {
       atvi_lang_error(p->s, p->tok->at, hint, "unexpected %s", atvi_lang_token_text(p, p->tok));
       return false;
@@ -106,7 +106,7 @@ static bool processes(ast_parser *p, ast_stmt *st) {
 }
 
 static bool parse_model(ast_parser *p, ast_stmt *st) {
-  st->file = p->tok->text;
+  st->file.name = p->tok->text;
   return atvi_lang_expect(p, TOK_STRING, "a title in quotes: model \"Common cold\"");
 }
 
@@ -145,14 +145,14 @@ static bool parse_index(ast_parser *p, ast_stmt *st) {
 }
 
 static bool parse_columns(ast_parser *p, ast_stmt *st) {
-  st->column_at = p->tok->at;
+  st->column.at = p->tok->at;
   bool name = p->tok->kind == TOK_NAME && p->tok[1].kind != TOK_RANGE;
   if (name || p->tok->kind == TOK_STRING) return word_list(p, st, true);
-  if (!(st->first_column = atvi_lang_expr_sum(p))) return false;
+  if (!(st->column.first = atvi_lang_expr_sum(p))) return false;
   if (p->tok->kind != TOK_RANGE) return true;
   p->tok++;
-  st->last_column = atvi_lang_expr_sum(p);
-  return st->last_column != NULL;
+  st->column.last = atvi_lang_expr_sum(p);
+  return st->column.last != NULL;
 }
 
 static bool parse_const(ast_parser *p, ast_stmt *st) {
@@ -171,10 +171,10 @@ static bool parse_param(ast_parser *p, ast_stmt *st) {
   if (atvi_lang_eat(p, "in") && !range(p, st)) return false;
   if (atvi_lang_eat(p, "map")) {
     st->option = p->tok->word;
-    st->time_at = p->tok->at;
+    st->column.time_at = p->tok->at;
     if (!atvi_lang_expect(p, TOK_NAME, "one of auto, surjection, probit, logit, log, none")) return false;
   }
-  if (st->args || st->has_range) return true;
+  if (st->dist.args || st->range.given) return true;
   if (p->tok->kind == '=')
     atvi_lang_error(p->s, p->tok->at, "a fixed number is a 'const'", "a parameter has a prior, not a value");
   else
@@ -221,18 +221,18 @@ static bool parse_given(ast_parser *p, ast_stmt *st) {
       return false;
     if (p->tok->kind != ',') break;
   }
-  return (st->given = atvi_lang_expr_list(p, at, st->n_word, x)) != NULL;
+  return (st->start.given = atvi_lang_expr_list(p, at, st->n_word, x)) != NULL;
 }
 
 /* start 0, start steady, start 0 steady, start steady with dose = 0 */
 static bool parse_start(ast_parser *p, ast_stmt *st) {
   st->at = p->tok->at;
-  st->steady = atvi_lang_eat(p, "steady");
-  if (!st->steady) {
+  st->start.steady = atvi_lang_eat(p, "steady");
+  if (!st->start.steady) {
     if (!parse_expr_only(p, st)) return false;
-    st->steady = atvi_lang_eat(p, "steady");
+    st->start.steady = atvi_lang_eat(p, "steady");
   }
-  return !st->steady || !atvi_lang_eat(p, "with") || parse_given(p, st);
+  return !st->start.steady || !atvi_lang_eat(p, "with") || parse_given(p, st);
 }
 
 static bool parse_calendar(ast_parser *p, ast_stmt *st) {
@@ -240,7 +240,7 @@ static bool parse_calendar(ast_parser *p, ast_stmt *st) {
   st->date = p->tok->number;
   st->at = p->tok->at;
   if (!atvi_lang_expect(p, TOK_DATE, hint)) return false;
-  st->time_at = p->tok->at;
+  st->column.time_at = p->tok->at;
   st->option = p->tok->word;
   return atvi_lang_expect(p, TOK_NAME, hint);
 }
@@ -285,10 +285,10 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
     const char *hint = "for example: from \"weather.csv\" time day column temperature";
     if (!file_name(p, st)) return false;
     if (!atvi_lang_eat(p, "time")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'time'"), false;
-    if (!(st->time_column = atvi_lang_column_name(p, &st->time_at))) return false;
+    if (!(st->column.time = atvi_lang_column_name(p, &st->column.time_at))) return false;
     if (!atvi_lang_eat(p, "column"))
       return atvi_lang_error(p->s, p->tok->at, hint, "expected 'column'"), false;
-    return (st->value_column = atvi_lang_column_name(p, &st->column_at)) != NULL;
+    return (st->column.value = atvi_lang_column_name(p, &st->column.at)) != NULL;
   }
   if (monthly) return value(p, st);
   return atvi_lang_expect(p, '=', NULL) && knots(p, st);
@@ -317,8 +317,8 @@ static bool parse_walk(ast_parser *p, ast_stmt *st) {
                              "expected a list of times"),
              false;
   }
-  if (!at && atvi_lang_eat(p, "from") && !(st->lower = atvi_lang_expr_sum(p))) return false;
-  if (!at && atvi_lang_eat(p, "to") && !(st->upper = atvi_lang_expr_sum(p))) return false;
+  if (!at && atvi_lang_eat(p, "from") && !(st->range.lower = atvi_lang_expr_sum(p))) return false;
+  if (!at && atvi_lang_eat(p, "to") && !(st->range.upper = atvi_lang_expr_sum(p))) return false;
   if (!atvi_lang_expect(p, '~', hint) || !distribution(p, st)) return false;
   if (!atvi_lang_eat(p, "from"))
     return atvi_lang_error(p->s, p->tok->at, hint,
@@ -327,38 +327,38 @@ static bool parse_walk(ast_parser *p, ast_stmt *st) {
            false;
   ast_stmt first = {0};
   if (!distribution(p, &first)) return false;
-  st->first_dist = first.dist;
-  st->first_args = first.args;
-  st->first_at = first.dist_at;
-  st->linear = atvi_lang_eat(p, "linear");
-  if (!st->linear) atvi_lang_eat(p, "step");
+  st->walk.dist = first.dist.name;
+  st->walk.args = first.dist.args;
+  st->walk.at = first.dist.at;
+  st->walk.linear = atvi_lang_eat(p, "linear");
+  if (!st->walk.linear) atvi_lang_eat(p, "step");
   return true;
 }
 
 /* every 24 from 0 to 240 */
 static bool parse_every(ast_parser *p, ast_stmt *st) {
   const char *hint = "for example: at every 24 from 0 to 240";
-  st->range_at = p->tok->at;
+  st->range.at = p->tok->at;
   if (!(st->step = atvi_lang_expr_sum(p))) return false;
   if (!atvi_lang_eat(p, "from")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'from'"), false;
-  if (!(st->lower = atvi_lang_expr_sum(p))) return false;
+  if (!(st->range.lower = atvi_lang_expr_sum(p))) return false;
   if (!atvi_lang_eat(p, "to")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'to'"), false;
-  st->upper = atvi_lang_expr_sum(p);
-  return st->upper != NULL;
+  st->range.upper = atvi_lang_expr_sum(p);
+  return st->range.upper != NULL;
 }
 
 static bool parse_pulse(ast_parser *p, ast_stmt *st) {
   const char *hint = "for example: pulse I += 10 at [5, 12], pulse I = 0 at 5, pulse I *= 0.5 at 5";
   if (!define(p, st) || !dims(p, st)) return false;
   switch (p->tok->kind) {
-  case TOK_MINUS_EQ: st->op = '-'; break;
-  case TOK_TIMES_EQ: st->op = '*'; break;
-  case '=': st->op = '='; break;
-  default: st->op = '+'; break;
+  case TOK_MINUS_EQ: st->pulse.op = '-'; break;
+  case TOK_TIMES_EQ: st->pulse.op = '*'; break;
+  case '=': st->pulse.op = '='; break;
+  default: st->pulse.op = '+'; break;
   }
-  if (st->op == '+' ? !atvi_lang_expect(p, TOK_PLUS_EQ, hint) : !p->tok++) return false;
+  if (st->pulse.op == '+' ? !atvi_lang_expect(p, TOK_PLUS_EQ, hint) : !p->tok++) return false;
   if (!(st->value = atvi_lang_expr(p))) return false;
-  if (atvi_lang_eat(p, "when")) return (st->when = atvi_lang_expr(p)) != NULL;
+  if (atvi_lang_eat(p, "when")) return (st->pulse.when = atvi_lang_expr(p)) != NULL;
   if (!atvi_lang_eat(p, "at")) {
     atvi_lang_error(p->s, p->tok->at, hint, "expected 'at' or 'when', found %s",
                     atvi_lang_token_text(p, p->tok));
@@ -380,7 +380,8 @@ static bool parse_data(ast_parser *p, ast_stmt *st) {
   st->at = p->tok->at;
   if (p->tok->kind == TOK_NAME && !define(p, st)) return false;
   if (!file_name(p, st)) return false;
-  if (atvi_lang_eat(p, "time")) return (st->time_column = atvi_lang_column_name(p, &st->time_at)) != NULL;
+  if (atvi_lang_eat(p, "time"))
+    return (st->column.time = atvi_lang_column_name(p, &st->column.time_at)) != NULL;
   return true;
 }
 
@@ -410,10 +411,10 @@ static bool parse_solver(ast_parser *p, ast_stmt *st) {
   st->option = p->tok->word;
   if (!atvi_lang_expect(p, TOK_NAME, hint)) return false;
   while (p->tok->kind != TOK_LINE) {
-    ast_expr **slot = atvi_lang_at(p, "tol")        ? &st->tol
-                      : atvi_lang_at(p, "atol")     ? &st->atol
+    ast_expr **slot = atvi_lang_at(p, "tol")        ? &st->solver.tol
+                      : atvi_lang_at(p, "atol")     ? &st->solver.atol
                       : atvi_lang_at(p, "step")     ? &st->step
-                      : atvi_lang_at(p, "maxsteps") ? &st->maxsteps
+                      : atvi_lang_at(p, "maxsteps") ? &st->solver.maxsteps
                                                     : NULL;
     if (!slot || *slot) {
       atvi_lang_error(p->s, p->tok->at, "there are tol, atol, step and maxsteps, each once", "unexpected %s",
@@ -443,7 +444,7 @@ static bool parse_derivative(ast_parser *p, ast_stmt *st) {
 }
 
 static bool parse_folder(ast_parser *p, ast_stmt *st) {
-  st->file = p->tok->text;
+  st->file.name = p->tok->text;
   st->at = p->tok->at;
   return atvi_lang_expect(p, TOK_STRING, "the name of a folder, in quotes: folder \"../data\"");
 }
@@ -502,7 +503,7 @@ static bool parse_each(ast_parser *p, ast_stmt *st) {
            false;
   if (!atvi_lang_expect(p, '{', hint)) return false;
   p->level++;
-  if (!statements(p, &st->n_body, &st->body)) return false;
+  if (!statements(p, &st->body.n, &st->body.stmt)) return false;
   p->level--;
   p->tok++;
   return true;
