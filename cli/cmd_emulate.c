@@ -3,7 +3,6 @@
 #include "app/app.h"
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char *const after[] = {
     "FILES",

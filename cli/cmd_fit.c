@@ -2,7 +2,6 @@
 #include "cli.h"
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 static char methods[ATVI_HELP_METHODS]; /* filled from the list of methods before it is shown */
 

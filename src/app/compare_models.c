@@ -6,7 +6,6 @@
 #include "diag/score.h"
 #include "io/file.h"
 #include "math/special.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,9 @@
 #include "io/csv.h"
 #include "io/file.h"
 #include "io/text.h"
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

@@ -9,7 +9,6 @@
 #include "math/special.h"
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { L = ATVI_SBC_DRAWS, K = ATVI_SBC_DRAWS + 1 };
 static const char FIT[] = "seconds evaluations khat rhat ess"; /* fields of the headline in the record */

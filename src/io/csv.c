@@ -5,7 +5,6 @@
 #include "io/csv.h"
 #include "io/file.h"
 #include "io/text.h"
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>

@@ -6,7 +6,6 @@
  * Pieces  stretches since, each with the last of its marks. They replace what is known of them. */
 #include "io/memo.h"
 #include "io/file.h"
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

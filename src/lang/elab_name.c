@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, index sets and shapes. */
 #include "lang/elab.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * A label is found by (label, unit of the enclosing block) in a sorted list. A long file is cut up once: its rows are grouped by
  * unit when the first one asks. */
 #include "lang/elab.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

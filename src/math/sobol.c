@@ -16,7 +16,6 @@
 #include "math/sobol.h"
 #include "math/rng.h"
 #include "math/special.h"
-#include <math.h>
 
 enum { BITS = 32 };
 #define PLAIN 0x80000000u /* set in the dimension of independent numbers: no counter is used twice */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/canvas.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
