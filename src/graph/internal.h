@@ -73,6 +73,24 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_graph_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
                                              atvi_graph_code *out);
 
+/* ---- loops ---- */
+/* n_copy copies of n_ins instructions (one, unless it is a loop or a chain), which differ only in the inputs, values and numbers they read and in where they store. No copy reads
+ * what another one computes. */
+typedef struct {
+  bool chain; /* one copy, in which each instruction adds one more term to the result of the one before it */
+  atvi_idx n_copy, n_ins;
+  const int32_t *ins; /* [n_copy][n_ins] instructions in the order of work, the result last */
+} atvi_piece;
+
+typedef struct {
+  atvi_idx n;
+  atvi_piece *piece; /* [n] in the order of work */
+  int32_t *of;       /* [instructions] piece of each; -1: a number or an input */
+} atvi_pieces;
+
+/* Divides code into pieces, where loops spare enough of it: n is 0 where they do not. Owned by pool; false on ENOMEM. */
+bool atvi_graph_roll(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *out);
+
 /* ---- interpreter ---- */
 enum { ATVI_BASE_SCRATCH, ATVI_BASE_CONST, ATVI_BASE_IN, ATVI_BASE_OUT = ATVI_BASE_IN + ATVI_PROG_IN };
 #define ATVI_OPERAND(base, offset) ((uint32_t)(base) << 28 | (uint32_t)(offset))
