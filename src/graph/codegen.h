@@ -25,7 +25,7 @@ typedef struct {
   const atvi_graph_code *code;
   int32_t *slot;         /* [n] scratch slot of values that leave their part, else -1 */
   int32_t *part_of;      /* [n] part in which v<i> is known; -1: none */
-  int32_t *dying, *next; /* [n_part], [n] lists of the values last used in a part; with pieces, of pieces */
+  int32_t *dying, *next; /* [parts or pieces], [n] lists of the values last used in a part, or in a piece */
   int32_t *free;         /* stack of free slots */
   atvi_idx n_free, cap_free, n_slot, n_part, part;
   atvi_pieces pieces;    /* none: the program is written as it is */

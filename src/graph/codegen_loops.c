@@ -82,127 +82,198 @@ static void put_tables(atvi_gen *e) {
 
 /* ---- pieces ---- */
 
+/* Adds a term to the sum v<top>: argument `side` of link s, or v<term>. */
+static void put_link(atvi_gen *e, const atvi_ins *s, int side, int32_t top, int32_t term) {
+  const char *infix = atvi_graph_gen_infix[s->op];
+  atvi_graph_gen_put(e->t, "v%d = %s", (int)top, infix ? "" : atvi_graph_gen_inline[s->op]);
+  if (!infix) atvi_graph_gen_put(e->t, "(");
+  for (int k = 0; k < 2; k++) {
+    if (k) atvi_graph_gen_put(e->t, " %s ", infix ? infix : ",");
+    if (k == side && term < 0)
+      atvi_graph_gen_operand(e, s, k);
+    else
+      atvi_graph_gen_put(e->t, "v%d", (int)(k == side ? term : top));
+  }
+  atvi_graph_gen_put(e->t, infix ? ";\n" : ");\n");
+}
+
+/* Declares v<top> with what the first link adds to. */
+static void put_start(atvi_gen *e, int32_t top, const int32_t *link, int start) {
+  atvi_piece first = {.n_copy = 1, .n_ins = 1, .ins = link};
+  e->loop = &first;
+  e->at = 0;
+  atvi_graph_gen_put(e->t, "V v%d = ", (int)top);
+  atvi_graph_gen_operand(e, in_copy(e, 0), start);
+  atvi_graph_gen_put(e->t, ";\n");
+  e->loop = NULL;
+}
+
+static void put_kept(atvi_gen *e, int32_t i) {
+  if (e->slot[i] >= 0) atvi_graph_gen_put(e->t, "O(s, %d) = v%d;\n", (int)e->slot[i], (int)i);
+}
+
 /* Adds up terms one after the other; neighbours of one kind are a loop. */
 static void put_chain(atvi_gen *e, const atvi_piece *p) {
   const atvi_ins *ins = e->code->ins;
   int32_t top = p->ins[p->n_ins - 1];
-  e->at = 0;
-  e->loop = &(atvi_piece){.n_copy = 1, .n_ins = 1, .ins = p->ins};
-  atvi_graph_gen_put(e->t, "V v%d = ", (int)top);
-  atvi_graph_gen_operand(e, in_copy(e, 0), 0);
-  atvi_graph_gen_put(e->t, ";\n");
+  put_start(e, top, p->ins, p->start);
   for (atvi_idx from = 0, to; from < p->n_ins; from = to) {
     const atvi_ins *s = &ins[p->ins[from]], *first = NULL;
     int k = 0;
     for (to = from; to < p->n_ins; to++) {
       const atvi_ins *c = &ins[p->ins[to]];
-      int side = to == 0 || c->arg[0] == p->ins[to - 1] ? 1 : 0;
+      int side = atvi_graph_term(e->code, p->ins, p->start, to);
       const atvi_ins *a = &ins[c->arg[side]];
       bool input = a->op == ATVI_OP_INPUT, number = a->op == ATVI_OP_CONST;
       if (to == from) k = side, first = a;
       if (c->op != s->op || side != k || number != (first->op == ATVI_OP_CONST)) break;
       if (input != (first->op == ATVI_OP_INPUT) || (input && a->index2 != first->index2)) break;
     }
-    e->loop = &(atvi_piece){.n_copy = to - from, .n_ins = 1, .ins = p->ins + from};
+    atvi_piece run = {.n_copy = to - from, .n_ins = 1, .ins = p->ins + from};
+    e->loop = &run;
     atvi_graph_gen_put(e->t, "{\n");
     put_table(e, k);
-    atvi_graph_gen_put(e->t, "for (int j = 0; j < %d; j++) v%d = ", (int)(to - from), (int)top);
-    if (!atvi_graph_gen_infix[s->op]) atvi_graph_gen_put(e->t, "%s(", atvi_graph_gen_inline[s->op]);
-    for (int side = 0; side < 2; side++) {
-      if (side)
-        atvi_graph_gen_put(e->t, atvi_graph_gen_infix[s->op] ? " %s " : ", ", atvi_graph_gen_infix[s->op]);
-      if (side == k)
-        atvi_graph_gen_operand(e, s, k);
-      else
-        atvi_graph_gen_put(e->t, "v%d", (int)top);
-    }
-    atvi_graph_gen_put(e->t, atvi_graph_gen_infix[s->op] ? ";\n}\n" : ");\n}\n");
+    atvi_graph_gen_put(e->t, "for (int j = 0; j < %d; j++) ", (int)(to - from));
+    put_link(e, s, k, top, -1);
+    atvi_graph_gen_put(e->t, "}\n");
   }
   e->loop = NULL;
-  if (e->slot[top] >= 0) atvi_graph_gen_put(e->t, "O(s, %d) = v%d;\n", (int)e->slot[top], (int)top);
+  put_kept(e, top);
+}
+
+static int32_t top_of(const atvi_piece_sum *sum) { return sum->link[sum->n - 1]; }
+
+/* A loop, and what it adds up. A sum of its own copies begins with what adds nothing: -0, not 0, for -0 + -0 is -0. */
+static void put_loop(atvi_gen *e, const atvi_piece *p) {
+  const atvi_ins *ins = e->code->ins;
+  for (const atvi_piece_sum *s = p->sum; s < p->sum + p->n_sum; s++) {
+    if (!s->own)
+      put_start(e, top_of(s), s->link, s->start);
+    else
+      atvi_graph_gen_put(e->t, "V v%d = K(%s);\n", (int)top_of(s),
+                         ins[s->link[0]].op == ATVI_OP_ADD ? "-0.0" : "1.0");
+  }
+  e->loop = p;
+  atvi_graph_gen_put(e->t, "{\n");
+  put_tables(e);
+  atvi_graph_gen_put(e->t, "for (int j = 0; j < %d; j++) {\n", (int)p->n_copy);
+  for (e->at = 0; e->at < p->n_ins; e->at++) atvi_graph_gen_ins(e, p->ins[e->at]);
+  for (const atvi_piece_sum *s = p->sum; s < p->sum + p->n_sum; s++) {
+    const atvi_ins *first = &ins[s->link[0]];
+    put_link(e, first, 1 - s->start, top_of(s), first->arg[s->own ? s->start : 1 - s->start]);
+  }
+  atvi_graph_gen_put(e->t, "}\n}\n");
+  e->loop = NULL;
+  for (const atvi_piece_sum *s = p->sum; s < p->sum + p->n_sum; s++) put_kept(e, top_of(s));
 }
 
 static void put_piece(atvi_gen *e, const atvi_piece *p) {
-  if (p->chain) {
+  if (p->chain)
     put_chain(e, p);
-    return;
-  }
-  if (p->n_copy > 1) {
-    e->loop = p;
-    atvi_graph_gen_put(e->t, "{\n");
-    put_tables(e);
-    atvi_graph_gen_put(e->t, "for (int j = 0; j < %d; j++) {\n", (int)p->n_copy);
-  }
-  for (e->at = 0; e->at < p->n_ins; e->at++) atvi_graph_gen_ins(e, p->ins[e->at]);
-  if (p->n_copy > 1) atvi_graph_gen_put(e->t, "}\n}\n");
-  e->loop = NULL;
+  else if (p->n_copy > 1)
+    put_loop(e, p);
+  else
+    atvi_graph_gen_ins(e, p->ins[0]);
 }
 
-static bool is_loop(const atvi_piece *p) { return p->n_copy > 1 || p->chain; }
+typedef struct {
+  int32_t *part;  /* [pieces] */
+  int32_t *like;  /* [instructions] the same one of the first copy; of links of a sum the last */
+  int32_t *last;  /* [instructions] last piece that reads what copies of this one compute */
+  bool *in_slots; /* [instructions] what copies of this one compute is read elsewhere */
+} plan;
 
-/* Divides pieces into parts, and finds out what leaves a piece by a slot and which piece reads it last: dying, next. */
-static bool plan_pieces(atvi_gen *e, int32_t *part, bool *leaves) {
+static void note_reads(const atvi_gen *e, plan *w, int32_t q, const int32_t *ins, atvi_idx n) {
   const atvi_pieces *p = &e->pieces;
-  int32_t *last = atvi_pool_take(e->t->pool, (size_t)p->n, sizeof *last);
-  atvi_idx n = 0;
-  if (!last) return false;
-  for (atvi_idx q = 0; q < p->n; q++) {
-    if (n >= ATVI_GEN_PART) n = 0, e->n_part++;
-    part[q] = (int32_t)e->n_part;
-    n += p->piece[q].chain ? 1 : p->piece[q].n_ins;
+  bool loop = p->piece[q].n_copy > 1 || p->piece[q].chain;
+  for (atvi_idx m = 0; m < n; m++)
+    for (int k = 0; k < e->code->ins[ins[m]].n_arg; k++) {
+      int32_t a = e->code->ins[ins[m]].arg[k], of = p->of[a];
+      if (of < 0 || of == q) continue;
+      int32_t like = w->like[a];
+      w->last[like] = q;
+      if (loop || e->part_of[a] != w->part[q]) w->in_slots[like] = true;
+    }
+}
+
+/* Divides pieces into parts, and finds out what is passed on through slots and which piece reads it last. */
+static bool plan_pieces(atvi_gen *e, plan *w) {
+  const atvi_pieces *p = &e->pieces;
+  size_t n = (size_t)e->code->n;
+  w->part = atvi_pool_take(e->t->pool, (size_t)p->n, sizeof *w->part);
+  w->like = atvi_pool_take(e->t->pool, n, sizeof *w->like);
+  w->last = atvi_pool_take(e->t->pool, n, sizeof *w->last);
+  w->in_slots = atvi_pool_take(e->t->pool, n, sizeof *w->in_slots);
+  if (!w->part || !w->like || !w->last || !w->in_slots) return false;
+  atvi_idx size = 0;
+  for (atvi_idx i = 0; i < e->code->n; i++) e->slot[i] = -1;
+  for (int32_t q = 0; q < p->n; q++) {
+    const atvi_piece *x = &p->piece[q];
+    if (size >= ATVI_GEN_PART) size = 0, e->n_part++;
+    w->part[q] = (int32_t)e->n_part;
+    size += (x->chain ? 1 : x->n_ins) + x->n_sum;
     e->dying[q] = -1;
-    for (atvi_idx m = 0; m < p->piece[q].n_copy * p->piece[q].n_ins; m++) {
-      const atvi_ins *s = &e->code->ins[p->piece[q].ins[m]];
-      e->part_of[p->piece[q].ins[m]] = p->piece[q].n_copy > 1 ? -1 : part[q];
-      e->slot[p->piece[q].ins[m]] = -1;
-      for (int k = 0; k < s->n_arg; k++) {
-        int32_t of = p->of[s->arg[k]];
-        if (of < 0 || of == q) continue;
-        last[of] = (int32_t)q;
-        leaves[of] = leaves[of] || is_loop(&p->piece[q]) || p->piece[of].n_copy > 1 || part[of] != part[q];
-      }
+    for (atvi_idx m = 0; m < x->n_copy * x->n_ins; m++) {
+      w->like[x->ins[m]] = x->ins[m % x->n_ins];
+      e->part_of[x->ins[m]] = x->n_copy > 1 ? -1 : w->part[q];
+    }
+    note_reads(e, w, q, x->ins, x->n_copy * x->n_ins);
+    for (atvi_idx k = 0; k < x->n_sum; k++) {
+      int32_t top = top_of(&x->sum[k]);
+      w->like[top] = top;
+      e->part_of[top] = w->part[q];
+      note_reads(e, w, q, x->sum[k].link, x->sum[k].n);
     }
   }
   e->n_part++;
-  for (atvi_idx q = 0; q < p->n; q++)
-    if (leaves[q]) e->next[q] = e->dying[last[q]], e->dying[last[q]] = (int32_t)q;
+  for (int32_t i = 0; i < e->code->n; i++)
+    if (w->in_slots[i]) e->next[i] = e->dying[w->last[i]], e->dying[w->last[i]] = i;
   return true;
 }
 
-/* Neighbouring slots for the results of a piece; then those that it was the last to read become free. */
-static bool assign_blocks(atvi_gen *e, atvi_idx q, bool leaves) {
-  const atvi_piece *p = &e->pieces.piece[q];
-  if (leaves) {
-    atvi_idx b = e->n_block - 1, first = e->n_slot;
-    while (b >= 0 && e->block[b].n != p->n_copy) b--;
-    if (b >= 0) {
-      first = e->block[b].first;
-      e->block[b] = e->block[--e->n_block];
-    } else {
-      e->n_slot += p->n_copy;
-    }
-    for (atvi_idx j = 0; j < p->n_copy; j++) e->slot[p->ins[(j + 1) * p->n_ins - 1]] = (int32_t)(first + j);
+static atvi_idx copies_of(const atvi_gen *e, int32_t i) {
+  return e->part_of[i] >= 0 ? 1 : e->pieces.piece[e->pieces.of[i]].n_copy;
+}
+
+/* The first of n neighbouring slots. */
+static atvi_idx take_slots(atvi_gen *e, atvi_idx n) {
+  for (atvi_idx b = e->n_block - 1; b >= 0; b--) {
+    if (e->block[b].n != n) continue;
+    atvi_idx first = e->block[b].first;
+    e->block[b] = e->block[--e->n_block];
+    return first;
   }
-  for (int32_t d = e->dying[q]; d >= 0; d = e->next[d]) {
-    const atvi_piece *dead = &e->pieces.piece[d];
+  e->n_slot += n;
+  return e->n_slot - n;
+}
+
+/* Slots for what a piece passes on; then those that it was the last to read become free. */
+static bool assign_blocks(atvi_gen *e, const plan *w, atvi_idx q) {
+  const atvi_piece *p = &e->pieces.piece[q];
+  for (atvi_idx m = 0; m < p->n_ins; m++) {
+    if (!w->in_slots[p->ins[m]]) continue;
+    atvi_idx first = take_slots(e, p->n_copy);
+    for (atvi_idx j = 0; j < p->n_copy; j++) e->slot[p->ins[j * p->n_ins + m]] = (int32_t)(first + j);
+  }
+  for (atvi_idx k = 0; k < p->n_sum; k++)
+    if (w->in_slots[top_of(&p->sum[k])]) e->slot[top_of(&p->sum[k])] = (int32_t)take_slots(e, 1);
+  for (int32_t i = e->dying[q]; i >= 0; i = e->next[i]) {
     if (!ATVI_PUSH(e->t->pool, e->block, e->n_block, e->cap_block)) return false;
-    e->block[e->n_block++] = (atvi_gen_block){dead->n_copy, e->slot[dead->ins[dead->n_ins - 1]]};
+    e->block[e->n_block++] = (atvi_gen_block){copies_of(e, i), e->slot[i]};
   }
   return true;
 }
 
 bool atvi_graph_gen_pieces(atvi_gen *e) {
-  size_t n = (size_t)e->pieces.n;
-  int32_t *part = atvi_pool_take(e->t->pool, n, sizeof *part);
-  bool *leaves = atvi_pool_take(e->t->pool, n, sizeof *leaves);
-  e->dying = atvi_pool_take(e->t->pool, n, sizeof *e->dying);
-  if (!part || !leaves || !e->dying || !plan_pieces(e, part, leaves)) return false;
+  plan w = {0};
+  e->dying = atvi_pool_take(e->t->pool, (size_t)e->pieces.n, sizeof *e->dying);
+  if (!e->dying || !plan_pieces(e, &w)) return false;
   for (atvi_idx q = 0; q < e->pieces.n; q++) {
-    e->part = part[q];
-    if (q == 0 || part[q - 1] != part[q]) atvi_graph_gen_head(e);
-    if (!assign_blocks(e, q, leaves[q])) return false;
+    e->part = w.part[q];
+    if (q == 0 || w.part[q - 1] != w.part[q]) atvi_graph_gen_head(e);
+    if (!assign_blocks(e, &w, q)) return false;
     put_piece(e, &e->pieces.piece[q]);
-    if (q + 1 == e->pieces.n || part[q + 1] != part[q]) atvi_graph_gen_put(e->t, "}\n}\n");
+    if (q + 1 == e->pieces.n || w.part[q + 1] != w.part[q]) atvi_graph_gen_put(e->t, "}\n}\n");
   }
   return true;
 }

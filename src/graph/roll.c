@@ -342,5 +342,5 @@ bool atvi_graph_roll(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *
   find_cones(&r);
   if (!find_copies(&r)) return false;
   if (spared(&r) < WORTH) return true;
-  return make_pieces(&r, out) && sort_pieces(pool, code, out);
+  return make_pieces(&r, out) && sort_pieces(pool, code, out) && atvi_graph_fuse(pool, code, out);
 }
