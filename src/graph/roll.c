@@ -7,17 +7,18 @@
  *
  *   cones    Each value that several others use, each store and each operand of a long sum is the head of a cone: itself and all
  *            that is computed for it alone. A cone reads heads of other cones, inputs and numbers.
- *   sums     A sum of many terms would be one large cone. Where SPLIT or more terms meet, its additions are cones of their own: those
- *            of one level of a balanced sum become a loop. Additions one after the other are a chain, which is a piece
- *            by itself. The same goes for products, minima, maxima and log-sums.
+ *   sums     A sum of many terms would be one large cone. Where SPLIT or more terms meet, groups of up to TOGETHER terms are cones, and so
+ *            is each addition above them: those of one level of a balanced sum become a loop. Additions one after the other are a
+ *            chain, which is a piece by itself. The same goes for products, minima, maxima and log-sums.
  *   levels   One above that of the highest cone that is read. Cones of one level do not depend on each other, so that those which
  *            have the same form, at one level, may be computed in any order: they are the copies of a piece. */
 #include "graph/internal.h"
 #include <string.h>
 
 enum {
-  SPLIT = 8,      /* terms from which on a sum is taken apart */
-  MIN_CHAIN = 6,  /* additions one after the other that are a loop */
+  SPLIT = 16,     /* terms from which on a sum is taken apart */
+  TOGETHER = 8,   /* terms that stay together: below it sums are read and written more often, from cache */
+  MIN_CHAIN = 16, /* additions one after the other that are a loop */
   MIN_COPIES = 4, /* below it copies are written out */
   WORTH = 500,    /* instructions that loops must spare: a compiler takes some 0.1 s for them */
 };
@@ -82,14 +83,14 @@ static void find_sums(roll *r) {
     if (!family(s)) continue;
     r->split[i] = r->split[i] || r->leaves[i] >= SPLIT;
     if (!r->split[i]) continue;
-    int k = chain_arg(r, s), inner = is_inner(r, s, 0) + is_inner(r, s, 1);
+    int k = chain_arg(r, s);
+    bool apart = r->leaves[i] > TOGETHER;
     if (r->chain[i] < 0 && r->length[i] >= MIN_CHAIN) r->chain[i] = (int32_t)i;
     if (k >= 0 && r->chain[i] >= 0) r->chain[s->arg[k]] = r->chain[i];
-    r->top[i] = r->chain[i] < 0 || r->chain[i] == i;
+    if (r->chain[i] >= 0 ? r->chain[i] == i : apart) r->top[i] = true;
     for (int a = 0; a < 2; a++) {
       if (is_inner(r, s, a)) r->split[s->arg[a]] = true;
-      /* two terms and their sum are one cone: the compiler may fuse product and addition */
-      if (r->chain[i] >= 0 ? a != k : inner > 0) r->top[s->arg[a]] = true;
+      if (r->chain[i] >= 0 ? a != k : apart) r->top[s->arg[a]] = true;
     }
   }
 }
