@@ -20,7 +20,7 @@ enum {
   TOGETHER = 8,   /* terms that stay together: below it sums are read and written more often, from cache */
   MIN_CHAIN = 16, /* additions one after the other that are a loop */
   MIN_COPIES = 4, /* below it copies are written out */
-  WORTH = 500,    /* instructions that loops must spare: a compiler takes some 0.1 s for them */
+  WORTH = 100,    /* instructions that loops must spare: a compiler takes some 0.03 s for them */
 };
 
 typedef struct {

@@ -248,7 +248,7 @@ static void scatters_stay_last(void) {
 static void what_is_not_worth_it(void) {
   begin();
   atvi_idx n;
-  const atvi_node *x = hierarchy(20, &n);
+  const atvi_node *x = hierarchy(6, &n);
   atvi_prog_spec spec = one_output(n, x);
   atvi_graph_code code;
   CHECK_INT(roll(&spec, &code).n, 0);
