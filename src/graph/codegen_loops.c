@@ -119,29 +119,53 @@ static void put_kept(atvi_gen *e, int32_t i) {
   if (e->slot[i] >= 0) atvi_graph_gen_put(e->t, "O(s, %d) = v%d;\n", (int)e->slot[i], (int)i);
 }
 
+/* Whether link c of a chain may be in one loop with link s before it, terms being arguments k: a sum and a difference may. */
+static bool in_one_run(const atvi_gen *e, const atvi_ins *s, const atvi_ins *c, int k) {
+  const atvi_ins *a = &e->code->ins[s->arg[k]], *b = &e->code->ins[c->arg[k]];
+  bool plus = s->op == ATVI_OP_ADD || s->op == ATVI_OP_SUB,
+       also = c->op == ATVI_OP_ADD || c->op == ATVI_OP_SUB;
+  bool input = a->op == ATVI_OP_INPUT, number = a->op == ATVI_OP_CONST;
+  if (c->op != s->op && !(plus && also && k == 1)) return false;
+  return number == (b->op == ATVI_OP_CONST) && input == (b->op == ATVI_OP_INPUT) &&
+         !(input && a->index2 != b->index2);
+}
+
+/* Signs of sums and differences in one loop: v + -1 * x is v - x, digit by digit. False: there are no differences among sums. */
+static bool put_signs(atvi_gen *e) {
+  bool mixed = false;
+  for (atvi_idx j = 1; j < e->loop->n_copy; j++) mixed = mixed || in_copy(e, j)->op != in_copy(e, 0)->op;
+  if (!mixed) return false;
+  atvi_graph_gen_put(e->t, "static const double sign[] = {");
+  for (atvi_idx j = 0; j < e->loop->n_copy; j++)
+    atvi_graph_gen_put(e->t, in_copy(e, j)->op == ATVI_OP_SUB ? "-1," : "1,");
+  atvi_graph_gen_put(e->t, "};\n");
+  return true;
+}
+
 /* Adds up terms one after the other; neighbours of one kind are a loop. */
 static void put_chain(atvi_gen *e, const atvi_piece *p) {
   const atvi_ins *ins = e->code->ins;
   int32_t top = p->ins[p->n_ins - 1];
   put_start(e, top, p->ins, p->start);
   for (atvi_idx from = 0, to; from < p->n_ins; from = to) {
-    const atvi_ins *s = &ins[p->ins[from]], *first = NULL;
-    int k = 0;
-    for (to = from; to < p->n_ins; to++) {
-      const atvi_ins *c = &ins[p->ins[to]];
-      int side = atvi_graph_term(e->code, p->ins, p->start, to);
-      const atvi_ins *a = &ins[c->arg[side]];
-      bool input = a->op == ATVI_OP_INPUT, number = a->op == ATVI_OP_CONST;
-      if (to == from) k = side, first = a;
-      if (c->op != s->op || side != k || number != (first->op == ATVI_OP_CONST)) break;
-      if (input != (first->op == ATVI_OP_INPUT) || (input && a->index2 != first->index2)) break;
-    }
+    const atvi_ins *s = &ins[p->ins[from]];
+    int k = atvi_graph_term(e->code, p->ins, p->start, from);
+    for (to = from + 1; to < p->n_ins; to++)
+      if (atvi_graph_term(e->code, p->ins, p->start, to) != k || !in_one_run(e, s, &ins[p->ins[to]], k))
+        break;
     atvi_piece run = {.n_copy = to - from, .n_ins = 1, .ins = p->ins + from};
     e->loop = &run;
     atvi_graph_gen_put(e->t, "{\n");
     put_table(e, k);
+    bool mixed = put_signs(e);
     put_for(e);
-    put_link(e, s, k, top, -1);
+    if (mixed) {
+      atvi_graph_gen_put(e->t, "v%d = v%d + sign[j] * ", (int)top, (int)top);
+      atvi_graph_gen_operand(e, s, k);
+      atvi_graph_gen_put(e->t, ";\n");
+    } else {
+      put_link(e, s, k, top, -1);
+    }
     atvi_graph_gen_put(e->t, "}\n");
   }
   e->loop = NULL;

@@ -169,7 +169,7 @@ static void irregular_copies(void) {
       atvi_node t = i < 100   ? op2(ATVI_OP_ADD, con(1), op2(ATVI_OP_MUL, con(0.01), term[(i + k) % N]))
                     : i < 150 ? in(N + i)
                               : known(i);
-      if (k == 0 && i % 60 > 40)
+      if (k == 0 && (i % 60 > 40 || i % 3 == 1))
         sum = op2(ATVI_OP_SUB, sum, t);
       else
         sum = op2(kind[k], k % 2 ? t : sum, k % 2 ? sum : t);
