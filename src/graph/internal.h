@@ -73,6 +73,42 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_graph_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
                                              atvi_graph_code *out);
 
+/* ---- loops ---- */
+/* A sum over the copies of a loop, in their order. */
+typedef struct {
+  const int32_t *link; /* [n] instructions, each of which adds one term to the result of the one before it */
+  atvi_idx n;
+  int start; /* argument of the first link that it adds to */
+  bool
+      own; /* the first link adds the terms of two copies, so that n is one less than their number; else it adds to another value */
+} atvi_piece_sum;
+
+/* n_copy copies of n_ins instructions (one, unless it is a loop or a chain), which differ only in the inputs, values and numbers they read and
+ * in where they store. No copy reads what another one computes. */
+typedef struct {
+  bool chain; /* one copy, in which each instruction adds one more term to the result of the one before it */
+  int start;  /* of a chain: argument of the first link that it adds to */
+  atvi_idx n_copy, n_ins;
+  const int32_t *ins; /* [n_copy][n_ins] instructions in the order of work */
+  atvi_idx n_sum, cap_sum;
+  atvi_piece_sum *sum; /* [n_sum] of a loop */
+} atvi_piece;
+
+typedef struct {
+  atvi_idx n;
+  atvi_piece *piece; /* [n] in the order of work */
+  int32_t *of;       /* [instructions] piece of each; -1: a number or an input */
+} atvi_pieces;
+
+/* Divides code into pieces, where loops spare enough of it: n is 0 where they do not. Owned by pool; false on ENOMEM. */
+bool atvi_graph_roll(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *out);
+/* Makes one loop of those of which each copy reads one of the other; called by the above. False on ENOMEM. */
+bool atvi_graph_fuse(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *p);
+/* Which argument of link k of a chain is the term that is added; the other is the result of the link before it, or start. */
+static inline int atvi_graph_term(const atvi_graph_code *code, const int32_t *link, int start, atvi_idx k) {
+  return k == 0 ? 1 - start : code->ins[link[k]].arg[0] == link[k - 1] ? 1 : 0;
+}
+
 /* ---- interpreter ---- */
 enum { ATVI_BASE_SCRATCH, ATVI_BASE_CONST, ATVI_BASE_IN, ATVI_BASE_OUT = ATVI_BASE_IN + ATVI_PROG_IN };
 #define ATVI_OPERAND(base, offset) ((uint32_t)(base) << 28 | (uint32_t)(offset))
