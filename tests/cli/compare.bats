@@ -98,13 +98,13 @@ by_every_method() { # DIR
 interrupted() { # SIGNAL OPTION...
   local signal=$1 code=0 pid
   shift
-  "$ATVI" compare cold.atvi --methods map,ram,nf --ess 4e4 --no-compile --threads 1 --out c "$@" >out.txt 2>err.txt 3>&- &
+  "$ATVI" compare cold.atvi --methods map,ram,nf --ess 2e4 --no-compile --threads 1 --out c "$@" >out.txt 2>err.txt 3>&- &
   pid=$!
   for _ in $(seq 600); do
     grep -qs ',map,ok' c/methods.csv && [ -e c/ram/checkpoint ] && break
     sleep 0.1
   done
-  sleep 1
+  sleep 0.5
   kill "-$signal" $pid
   wait $pid || code=$?
   [ "$code" -eq 130 ] || { echo "status $code"; cat out.txt err.txt; return 1; }
@@ -119,15 +119,15 @@ interrupted() { # SIGNAL OPTION...
   json c/compare.json '.methods[2].state == "not run"'
   grep -q "nf: not run" out.txt
   [ -e c/ram/checkpoint ]
-  run -2 "$ATVI" compare cold.atvi --methods map,ram,nf --ess 4e4 --no-compile --out c --seed 2
+  run -2 "$ATVI" compare cold.atvi --methods map,ram,nf --ess 2e4 --no-compile --out c --seed 2
   says "c was started with another --seed"
   stat -c %Y.%i c/map/draws.csv >before
-  run -0 --separate-stderr "$ATVI" compare cold.atvi --methods map,ram,nf --ess 4e4 --no-compile --out c
+  run -0 --separate-stderr "$ATVI" compare cold.atvi --methods map,ram,nf --ess 2e4 --no-compile --out c
   says "c/ram was interrupted after" "method 3 of 3: nf"
   not grep -q "method 1 of 3" <<<"$stderr"
   stat -c %Y.%i c/map/draws.csv | diff before -
   [ ! -e c/ram/checkpoint ]
-  "$ATVI" compare cold.atvi --methods map,ram,nf --ess 4e4 --no-compile --out whole --quiet
+  "$ATVI" compare cold.atvi --methods map,ram,nf --ess 2e4 --no-compile --out whole --quiet
   for m in map ram nf; do diff <(draws c/$m) <(draws whole/$m); done
   diff <(grep -v seconds c/compare.csv) <(grep -v seconds whole/compare.csv)
 }

@@ -181,7 +181,7 @@ MODEL
 
 @test "a file is replaced by its name, and a fit remembers it" {
   sed 's/,200$/,400/' doses.csv >double.csv
-  "$ATVI" fit pk.atvi --out f -q --method ram --ess 200 --no-report --data doses.csv=double.csv
+  "$ATVI" fit pk.atvi --out f -q --method map --no-report --data doses.csv=double.csv
   "$ATVI" predict f >out.txt # refuses if the doses were others
   run --separate-stderr "$ATVI" check pk.atvi --data dose.csv=double.csv
   fails_with 2 "no data set 'dose.csv'"
