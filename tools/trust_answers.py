@@ -1518,6 +1518,155 @@ def emu_near():
     return emulated_reservoirs(0)
 
 
+# --- mirror images ----------------------------------------------------------------------------------------------------------------
+
+def mirrored(half, log_images, fixed=(), regions=()):
+    """The whole of a posterior of which `half` is one of two images that differ in sign: means are 0 but for those that are fixed."""
+    half["log_evidence"] += log_images
+    for name, p in half["parameters"].items():
+        if name not in fixed:
+            p["sd"], p["mean"] = sqrt(p["sd"] ** 2 + p["mean"] ** 2), 0.0
+            p.pop("kurtosis", None)
+    half["regions"] += [{"where": r, "p": 0.5} for r in regions]
+    return half
+
+
+def factor_answer(model, top):
+    """y = load score + noise: given the loadings, rows are normal with covariance load load' + s2, and scores are normal."""
+    y = [list(r) for r in zip(*(column(f"{model}.csv", f"y.{j + 1}") for j in range(3)))]
+    n, s2 = len(y), 0.49
+    cross = [[sum(r[a] * r[b] for r in y) for b in range(3)] for a in range(3)]
+    trace = cross[0][0] + cross[1][1] + cross[2][2]
+
+    def f(u):
+        l2 = sum(a * a for a in u)
+        quad = sum(u[a] * u[b] * cross[a][b] for a in range(3) for b in range(3))
+        lp = sum(normal(a, 0, 2) for a in u)
+        return lp - 0.5 * n * (3 * log(2 * pi * s2) + log1p(l2 / s2)) - 0.5 * (trace - quad / (s2 + l2)) / s2
+
+    def values(u):
+        v = s2 / (s2 + sum(a * a for a in u))
+        return list(u) + [(v / s2 * (u[0] * r[0] + u[1] * r[1] + u[2] * r[2]), sqrt(v)) for r in y]
+
+    names = [f"load.{j + 1}" for j in range(3)] + [f"score.{i + 1}" for i in range(n)]
+    half = quadrature("quadrature over the loadings with the first above 0, twice; scores are normal given them", names, f,
+                      [(0.0, top), (-top, top), (-top, top)], (), values, n=48)
+    return mirrored(half, log(2), (), ["load_1 > 0"])
+
+
+@target
+def factor15():
+    return factor_answer("factor15", 5.0)
+
+
+@target
+def factor36():
+    return factor_answer("factor36", 4.0)
+
+
+@target
+def discrimination():
+    """Given the discriminations, abilities are independent: one integral each."""
+    k = list(zip(column("discrimination.csv", "k.1"), column("discrimination.csv", "k.2")))
+    const_part = sum(choose(8, a) + choose(8, b) for a, b in k)
+    count = {}
+    for c in k:
+        count[c] = count.get(c, 0) + 1
+
+    @functools.lru_cache(maxsize=None)
+    def persons(u, nodes):
+        x, w = zip(*line(-7.5, 7.5, nodes))
+        base = [b + normal(a, 0, 1) for a, b in zip(x, w)]
+        part = [(-log1p(exp(-u[0] * a)), -log1p(exp(u[0] * a)), -log1p(exp(-u[1] * a)), -log1p(exp(u[1] * a))) for a in x]
+        out = {}
+        for c in count:
+            e = [b + c[0] * p[0] + (8 - c[0]) * p[1] + c[1] * p[2] + (8 - c[1]) * p[3] for b, p in zip(base, part)]
+            top = max(e)
+            e = [exp(v - top) for v in e]
+            z = sum(e)
+            m = sum(a * v for a, v in zip(x, e)) / z
+            out[c] = top + log(z), m, sqrt(sum((a - m) ** 2 * v for a, v in zip(x, e)) / z)
+        return out
+
+    def f(u):
+        p = persons(tuple(u), 60)
+        return const_part + normal(u[0], 0, 2) + normal(u[1], 0, 2) + sum(p[c][0] * r for c, r in count.items())
+
+    def values(u):
+        p = persons(tuple(u), 60)
+        return list(u) + [p[c][1:] for c in k]
+
+    names = ["a.1", "a.2"] + [f"theta.{i + 1}" for i in range(len(k))]
+    half = quadrature("quadrature over the discriminations with the first above 0, twice, and over each ability given them", names, f,
+                      [(0.0, 9.0), (-9.0, 9.0)], (), values, n=60)
+    return mirrored(half, log(2), (), ["a_1 > 0"])
+
+
+@target
+def products14():
+    """Given b all a are normal."""
+    y = const("products14", "y")
+
+    def f(u):
+        v = u[0] * u[0] + 0.09
+        return normal(u[0], 0, 2) + sum(normal(b, 0, sqrt(v)) for b in y)
+
+    def values(u):
+        v = u[0] * u[0] + 0.09
+        return [u[0]] + [(u[0] * b / v, sqrt(0.09 / v)) for b in y]
+
+    half = quadrature("quadrature over b above 0, twice; all else is normal given b", ["b"] + [f"a.{i + 1}" for i in range(14)], f, [(0.0, 9.0)], (),
+                      values, n=400)
+    return mirrored(half, log(2), (), ["b > 0"])
+
+
+@target
+def label_groups():
+    """Given both means, groups are independent: one integral each."""
+    y = const("label_groups", "y")
+
+    @functools.lru_cache(maxsize=None)
+    def groups(u, nodes):
+        out = []
+        for row in y:
+            x, e = [], []
+            for a, b in line(-4.5, 4.5, nodes):
+                x.append(a)
+                e.append(b + normal(a, 0, 0.7) + sum(log_sum(-0.5 * (v - u[0] - a) ** 2, -0.5 * (v - u[1] - a) ** 2) for v in row))
+            top = max(e)
+            e = [exp(v - top) for v in e]
+            z = sum(e)
+            m = sum(a * v for a, v in zip(x, e)) / z
+            out.append((top + log(z), m, sqrt(sum((a - m) ** 2 * v for a, v in zip(x, e)) / z)))
+        return out
+
+    cells = sum(map(len, y))
+
+    def means(u):
+        return u[0] + u[1], u[0]  # m.1 > m.2: the difference is the first coordinate
+
+    def f(u):
+        m = means(u)
+        return normal(m[0], 0, 3) + normal(m[1], 0, 3) - cells * log(2 * sqrt(2 * pi)) + sum(g[0] for g in groups(m, 30))
+
+    def values(u):
+        m = means(u)
+        return list(m) + [g[1:] for g in groups(m, 30)]
+
+    names = ["m.1", "m.2"] + [f"u.{g + 1}" for g in range(len(y))]
+    half = quadrature("quadrature over both means, one above the other, twice, and over each effect given them", names, f, [(-8.0, 8.0), (0.0, 12.0)], (),
+                      values, n=40)
+    a, b = half["parameters"]["m.1"], half["parameters"]["m.2"]
+    mean = 0.5 * (a["mean"] + b["mean"])
+    sd = sqrt(0.5 * (a["sd"] ** 2 + a["mean"] ** 2 + b["sd"] ** 2 + b["mean"] ** 2) - mean ** 2)
+    for p in (a, b):
+        p.clear()
+        p.update(mean=mean, sd=sd)
+    half["log_evidence"] += log(2)
+    half["regions"] += [{"where": "m_1 > m_2", "p": 0.5}]
+    return half
+
+
 # --- the command ----------------------------------------------------------------------------------------------------------------
 
 def differences(a, b):

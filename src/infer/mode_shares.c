@@ -283,6 +283,7 @@ atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_
   telling t = {.v = v, .f = f, .n = v->modes.n};
   atvi_idx told = 0, first = 0;
   d->made->modes = v->opts.seek_modes && t.n > 0 ? 1 : NAN;
+  if (v->images > 1) d->made->modes = v->images;
   if (t.n < 2) return ATVI_OK;
   atvi_idx *near = atvi_pool_take(v->pool, (size_t)f->n, sizeof *near);
   bool *shown = atvi_pool_take(v->pool, (size_t)v->d, sizeof *shown);

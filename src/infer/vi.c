@@ -288,6 +288,8 @@ static bool wants_another_look(const fit *f) {
 static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
   double before = v->log_absent, least;
+  ATVI_TRY(atvi_infer_vi_mirrors(v, &f->w));
+  ATVI_TRY(atvi_infer_vi_reflect(v));
   f->log_known = atvi_infer_vi_all_evidence(v);
   least = f->log_known + log(ATVI_VI_LOOK_AGAIN);
   ATVI_TRY(atvi_infer_vi_seek(v));

@@ -520,6 +520,83 @@ static double lacking(blocks *s, const atvi_vi_weights *w) {
   return more / (all + more);
 }
 
+/* ---- mirror images ---- */
+
+/* The weighted share of draws whose image under a mirror q of what is common has as well. */
+static double overlap(blocks *s, const atvi_vi_weights *w, const double *image) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  const atvi_cloud *c = &w->c;
+  double share = 0;
+  for (atvi_idx first = 0; first < c->n; first += CHUNK) {
+    atvi_idx n = c->n - first < CHUNK ? c->n - first : CHUNK;
+    for (int side = 0; side < 2; side++) { /* the images, and the draws themselves */
+      for (atvi_idx j = 0; j < n; j++)
+        for (atvi_idx i = 0; i < p->n; i++) {
+          double y =
+              (side ? c->x[p->of[i] * c->cap + first + j] : image[p->of[i] * c->n + first + j]) - p->mean[i];
+          for (atvi_idx l = 0; l < i; l++) y -= p->chol[i * p->n + l] * s->y0[l * n + j];
+          s->y0[i * n + j] = y / p->chol[i * p->n + i];
+        }
+      for (atvi_idx j = 0; j < n; j++) {
+        double q = log_common(s, n, j);
+        if (side == 0)
+          s->spread[j] = q;
+        else
+          share += s->spread[j] > q - ATVI_NEGLIGIBLE ? w->w[first + j] : 0;
+      }
+    }
+  }
+  return share;
+}
+
+/* Where draws lack mirror images of themselves, each goes to one of the images at random: q is then the mean of its images, and its density that of one of them
+ * divided by their number, if they do not overlap. Where they do, or do not commute, the fit goes the way of other models. */
+static atvi_status spread_images(blocks *s, atvi_vi_weights *w) {
+  atvi_vi *v = s->v;
+  const atvi_cloud *c = &w->c;
+  ATVI_TRY(atvi_infer_vi_mirrors(v, w));
+  const atvi_idx n = c->n, d = v->d;
+  if (v->mirrors.n == 0) return ATVI_OK;
+  double *theta = reals(s, d * n), *image = reals(s, d * n), *x = reals(s, d * n);
+  bool apart = true;
+  uint32_t number = ++v->final_scramble;
+  if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < d; i++) memcpy(theta + i * n, c->theta + i * c->cap, (size_t)n * sizeof *theta);
+  for (atvi_idx g = 0; g < v->mirrors.n && apart; g++) {
+    const atvi_mirror *m = &v->mirrors.mirror[g];
+    for (atvi_idx i = 0; i < d; i++) apart = apart && (m->from[i] == i || v->mirrors.n == 1);
+    atvi_infer_mirror_image(m, d, n, theta, image);
+    atvi_infer_space_inv(v->space, n, image, x);
+    apart = apart && overlap(s, w, x) < LACKING;
+  }
+  if (!apart) {
+    atvi_infer_vi_weights_free(w);
+    v->mirrors.n = 0;
+    v->mirrored = false;
+    return ATVI_OK;
+  }
+  for (atvi_idx g = 0; g < v->mirrors.n; g++) {
+    atvi_infer_mirror_image(&v->mirrors.mirror[g], d, n, theta, image);
+    for (atvi_idx j = 0; j < n; j++) {
+      atvi_rng rng = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_RESAMPLE, number, (uint32_t)(g * n + j));
+      bool stays = atvi_math_rng_uniform(&rng) < 0.5;
+      for (atvi_idx i = 0; i < d && !stays; i++) theta[i * n + j] = image[i * n + j];
+    }
+  }
+  atvi_infer_space_inv(v->space, n, theta, x);
+  for (atvi_idx i = 0; i < d; i++) {
+    memcpy(c->theta + i * c->cap, theta + i * n, (size_t)n * sizeof *theta);
+    memcpy(c->x + i * c->cap, x + i * n, (size_t)n * sizeof *x);
+  }
+  v->images = exp2((double)v->mirrors.n);
+  for (atvi_idx j = 0; j < n; j++) {
+    c->log_q[j] -= log(v->images);
+    c->log_member[j] -= log(v->images);
+  }
+  atvi_infer_vi_weigh_given(v, w);
+  return ATVI_OK;
+}
+
 static atvi_status run(blocks *s, atvi_vi_weights *w) {
   atvi_vi *v = s->v;
   bool found;
@@ -542,7 +619,7 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
     if (v->cut || with > 0) break;
     if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < LACKING) break;
   }
-  return ATVI_OK;
+  return atvi_infer_vi_permits(w) ? spread_images(s, w) : ATVI_OK;
 }
 
 atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w) {

@@ -265,6 +265,7 @@ static atvi_status deliver(takeover *t, const atvi_chains *c, atvi_end end, atvi
         atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_EVIDENCE_UNKNOWN,
                        "The log evidence is not known: the approximation and the posterior hardly overlap."));
   ATVI_TRY(atvi_infer_vi_self_check(t->v, t->w, *out));
+  ATVI_TRY(atvi_infer_vi_mirror_check(t->v, *out));
   return tell_modes(t, *out);
 }
 

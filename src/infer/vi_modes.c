@@ -345,6 +345,9 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   opts.late = is_late;
   opts.user = v;
   ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  if (v->mirrors.n > 0) ATVI_TRY(atvi_infer_vi_mirror_peaks(v, &n, &start));
+  if (v->mirrors.n > 0 && n > 0)
+    ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
   if (v->modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, least_evidence(v)))
     v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;

@@ -5,6 +5,7 @@
 #define ATVI_INFER_VI_STATE_H
 
 #include "infer/elbo.h"
+#include "infer/mirrors.h"
 #include "infer/modes.h"
 #include "infer/vi.h"
 #include "math/stat/stat.h"
@@ -51,6 +52,11 @@ typedef struct {
   double log_missing;
   /* The log of the integral over those of such places where there will be next to no draws. */
   double log_absent;
+  /* Mirror images of the draws that they lacked when that was looked at, if it was. */
+  atvi_mirrors mirrors;
+  bool mirrored;
+  /* Images among which draws by blocks were spread; 0 or 1: none. */
+  double images;
   /* Components when it looked. */
   atvi_idx looked;
   /* Share of the posterior that was absent, got components, and was absent at the next look as well; 0: none. */
@@ -269,6 +275,17 @@ void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, at
 ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 /* Trains components for it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
+
+/* ---- mirror images (vi_mirrors.c) ---- */
+
+/* Looks for those that weighted draws lack, once. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_mirrors(atvi_vi *v, const atvi_vi_weights *w);
+/* Components that are images of those there are. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_reflect(atvi_vi *v);
+/* The maxima known and all their images: *n points x[d][*n]; none if there are no images beside them. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_mirror_peaks(atvi_vi *v, atvi_idx *n, double **x);
+/* Says so where the draws that are delivered lack an image. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_mirror_check(atvi_vi *v, atvi_draws *d);
 
 /* A component around the draw of largest weight (vi_spot.c). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w);

@@ -617,6 +617,7 @@ static atvi_status deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **ou
   ATVI_TRY(copy_draws(v, w, out));
   atvi_infer_vi_made(v, w, (*out)->made);
   ATVI_TRY(atvi_infer_vi_self_check(v, w, *out));
+  ATVI_TRY(atvi_infer_vi_mirror_check(v, *out));
   atvi_vi_points p = {w->c.n, w->c.cap, w->c.x, w->w, atvi_infer_vi_permits(w)};
   return atvi_infer_vi_mode_shares(v, &p, *out);
 }
