@@ -25,7 +25,9 @@ enum {
  * those before disagree. */
 static const double STEP[STEPS] = {1e-5, 1e-6, 1e-4, 1e-3};
 static const double ENOUGH =
-    1e-5;                        /* relative difference that agrees: what rounding makes of the first step */
+    1e-5; /* relative difference that agrees: what rounding makes of the first step */
+static const double NEAR =
+    1e-4; /* with one step at least: no accident, even if others agree with each other, as rounding of emulators makes them */
 static const double TOL = 1e-3;  /* relative difference that no method would notice */
 static const double SAFETY = 10; /* times the error of a difference, which is itself a guess, is forgiven */
 
@@ -136,6 +138,13 @@ static double best_difference(const checking *c, atvi_idx i, double f, double *e
   return best;
 }
 
+/* Whether one of the differences is as good as equal. */
+static bool is_near(const checking *c, atvi_idx i, double g) {
+  bool any = false;
+  for (int s = 0; s < STEPS; s++) any = any || fabs(g - c->difference[s * c->t->d + i]) < NEAR * fabs(g);
+  return any;
+}
+
 /* Point k, with differences by all steps. */
 static void judge_point(const checking *c, atvi_idx k) {
   bool noisy =
@@ -149,7 +158,7 @@ static void judge_point(const checking *c, atvi_idx k) {
     double forgiven =
         TOL * fmax(fabs(g), fabs(D)) + (noisy ? SAFETY * error : 0) + sqrt(c->unit) * largest / c->width[i];
     double excess = isnan(D) && !noisy ? HUGE_VAL : (fabs(g - D) - forgiven) / forgiven;
-    if (c->off[i] <= ENOUGH) continue;
+    if (c->off[i] <= ENOUGH || is_near(c, i, g)) continue;
     y->wrong += excess > 0;
     if (excess > y->excess) *y = (tally){y->points, y->wrong, excess, c->at[i], g, D};
   }
