@@ -34,8 +34,8 @@ struct atvi_elbo {
   atvi_idx batch, most; /* draws per gradient, now and at most */
   int n_seat;
   seat *seat;          /* [n_seat] */
-  atvi_idx part_draws; /* of a gradient */
-  atvi_idx n_part;     /* of a batch */
+  atvi_idx part_draws; /* of a gradient, where the model is run */
+  atvi_idx n_part;     /* of the last batch */
   double *grad;        /* [n_part][size] */
   part_sum *part;      /* [n_part] */
   double busy_s;       /* what the last gradient took, summed over threads */
@@ -48,6 +48,9 @@ struct atvi_elbo {
 static atvi_idx part_size(const atvi_target *t) {
   return t->operations > ATVI_VI_DEAR && t->group <= DEAR_PART ? DEAR_PART : GRAD_PART;
 }
+
+/* Without runs of the model larger parts serve the flow. */
+static atvi_idx part_now(const atvi_elbo *e) { return e->space->stand_in ? GRAD_PART : e->part_draws; }
 
 static atvi_elbo *carve(atvi_arena *a, const atvi_family *f, int n_seat, atvi_idx n_part, atvi_idx batch) {
   atvi_elbo *e, head = {.n_seat = n_seat, .n_part = n_part};
@@ -114,10 +117,7 @@ void atvi_infer_elbo_free(atvi_elbo *e) {
   atvi_block_free(e->ctx, e);
 }
 
-void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
-  e->batch = batch < e->most ? batch : e->most;
-  e->n_part = (e->batch + e->part_draws - 1) / e->part_draws;
-}
+void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch) { e->batch = batch < e->most ? batch : e->most; }
 
 void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier) { e->outlier = outlier; }
 void atvi_infer_elbo_state(atvi_elbo *e, atvi_state *s) { ATVI_STATE(s, e->limit); }
@@ -260,8 +260,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
   const atvi_family *f = e->family;
   seat *s = &e->seat[worker];
   part_sum *sum = &e->part[item];
-  const atvi_idx part = e->part_draws, first = item * part,
-                 n = e->batch - first < part ? e->batch - first : part;
+  const atvi_idx part = j->part, first = item * part, n = e->batch - first < part ? e->batch - first : part;
   double begun = atvi_clock_s(), *grad = e->grad + item * f->size;
   draw_part(e, j->m, s, &j->lot, first, n);
   atvi_infer_space_eval_on(
@@ -319,6 +318,8 @@ static void set_limit(atvi_elbo *e) {
 atvi_elbo_info atvi_infer_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
                                     double *grad) {
   job j = {.e = e, .m = m, .lot = {.stream = ATVI_STREAM_TRAIN, .scramble = scramble}, .beta = beta};
+  j.part = part_now(e);
+  e->n_part = (e->batch + j.part - 1) / j.part;
   run(e, e->n_part, grad_item, &j, e->busy_s);
   part_sum all = {0};
   for (atvi_idx p = 0; p < e->n_part; p++) {
@@ -386,7 +387,8 @@ atvi_elbo_info atvi_infer_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, 
   job j = {.e = e, .m = m, .lot = {.stream = ATVI_STREAM_TRAIN, .scramble = scramble}, .n = n, .room = room};
   double sum = 0, sum_sq = 0;
   atvi_idx good = 0;
-  j.part = e->part_draws;
+  j.part = part_now(e);
+  e->n_part = (e->batch + j.part - 1) / j.part;
   run(e, (n + j.part - 1) / j.part, weigh_item, &j, HUGE_VAL);
   for (atvi_idx b = 0; b < n; b++) {
     if (!isfinite(room->weight[b])) continue;
@@ -422,7 +424,8 @@ static void draw_item(void *arg, atvi_idx item, int worker) {
                                                .log_prior = s->row[0],
                                                .log_lik = s->row[1],
                                                .log_base = s->row[2],
-                                               .log_pi = s->row[3]});
+                                               .log_pi = s->row[3],
+                                               .dlik = c->dlik ? s->dx : NULL});
   atvi_idx at = j->at + first;
   scatter(d, n, s->x, c->x, at, c->cap);
   scatter(d, n, s->theta, c->theta, at, c->cap);
@@ -432,13 +435,14 @@ static void draw_item(void *arg, atvi_idx item, int worker) {
   scatter(1, n, s->row[3], c->log_pi, at, c->cap);
   scatter(1, n, s->log_q, c->log_q, at, c->cap);
   scatter(1, n, s->log_member, c->log_member, at, c->cap);
+  if (c->dlik) scatter(d, n, s->dx, c->dlik, at, c->cap);
 }
 
 void atvi_infer_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lot *lot, atvi_cloud *c,
                           atvi_idx at) {
   ATVI_ASSERT(at + lot->n <= c->cap);
   job j = {.e = e, .m = m, .lot = *lot, .n = lot->n, .at = at, .c = c};
-  j.part = lot->n >= 8 * DRAW_PART ? DRAW_PART : e->part_draws;
+  j.part = lot->n >= 8 * DRAW_PART ? DRAW_PART : part_now(e);
   run(e, (lot->n + j.part - 1) / j.part, draw_item, &j, HUGE_VAL);
 }
 

@@ -45,6 +45,8 @@ typedef struct {
   double *log_q;
   /* [cap] of the member; NaN for stretched draws. */
   double *log_member;
+  /* [d][cap] gradient of log_lik by theta; NULL: not wanted. */
+  double *dlik;
 } atvi_cloud;
 
 typedef struct {

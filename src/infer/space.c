@@ -18,20 +18,22 @@ enum { PRIOR_DRAWS = 1024 }; /* from which locations and scales of the maps are 
 
 typedef struct {
   double *x, *theta, *dx, *grad_prior, *grad_lik;                  /* [d][PART] */
+  double *home, *lik_x;                                            /* [d][PART] of a stand-in */
   double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][PART] anchors */
   double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [PART] */
   double *by_block; /* [3][1 + blocks.n][PART] as in the batch; NULL: not wanted */
   atvi_outcome *outcome;
 } scratch;
 
-enum { WIDE = 15, NARROW = 8 }; /* pieces of d rows and of one */
+enum { WIDE = 17, NARROW = 8 }; /* pieces of d rows and of one */
 
 static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW) * ATVI_SPACE_PART; }
 
 static scratch lay(const atvi_space *s, int worker) {
   scratch w = {0};
-  double **wide[WIDE] = {&w.x, &w.theta, &w.dx,   &w.grad_prior, &w.grad_lik, &w.z,  &w.loc, &w.scale,
-                         &w.k, &w.r,     &w.dloc, &w.dscale,     &w.dk,       &w.dr, &w.kin};
+  double **wide[WIDE] = {&w.x,   &w.theta, &w.dx,  &w.grad_prior, &w.grad_lik, &w.z,
+                         &w.loc, &w.scale, &w.k,   &w.r,          &w.dloc,     &w.dscale,
+                         &w.dk,  &w.dr,    &w.kin, &w.home,       &w.lik_x};
   double **narrow[NARROW - 1] = {&w.log_prior, &w.log_lik, &w.ldj, &w.base, &w.pi, &w.pi_one, &w.alive};
   double *at = s->part[worker];
   for (int k = 0; k < WIDE; k++, at += s->d * ATVI_SPACE_PART) *wide[k] = at;
@@ -231,6 +233,24 @@ void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, doub
     gather(s->d, n, x, w.x, first, B);
     fwd(s, 0, n, w.x, w.theta, &w);
     scatter(s->d, n, w.theta, theta, first, B);
+  }
+}
+
+void atvi_infer_space_pull(const atvi_space *s, atvi_idx B, const double *x, const double *dtheta,
+                           double *dx) {
+  scratch w = lay(s, 0);
+  for (atvi_idx first = 0; first < B; first += ATVI_SPACE_PART) {
+    atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
+    gather(s->d, n, x, w.x, first, B);
+    gather(s->d, n, dtheta, w.grad_lik, first, B);
+    fwd(s, 0, n, w.x, w.theta, &w);
+    for (atvi_idx j = 0; j < n; j++) w.alive[j] = 0; /* nothing of the Jacobian */
+    if (s->n_level > 1) theta_vjp(s, 0, n, w.theta, w.grad_lik, &w);
+    for (atvi_idx i = 0; i < s->d; i++) {
+      for (atvi_idx j = 0; j < n; j++) w.dx[i * n + j] = 0;
+      atvi_transform_map_vjp(&s->map[i], n, w.x + i * n, w.grad_lik + i * n, w.alive, w.dx + i * n);
+    }
+    scatter(s->d, n, w.dx, dx, first, B);
   }
 }
 
@@ -567,6 +587,7 @@ static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b,
     const double *x = b->x + i * B;
     for (atvi_idx j = 0; j < B; j++) dx[j] = 0;
     atvi_transform_map_vjp(&s->map[i], B, x, w->grad_lik + i * B, w->alive, dx);
+    for (atvi_idx j = 0; j < B && s->stand_in; j++) dx[j] += w->alive[j] > 0 ? lik * w->lik_x[i * B + j] : 0;
     if (!s->from_prior)
       for (atvi_idx j = 0; j < B; j++)
         if (isfinite(b->log_pi[j])) dx[j] -= (1 - b->beta) * x[j];
@@ -577,6 +598,27 @@ static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b,
     for (atvi_idx i = 0; i < s->d && !good; i++) b->dx[i * B + j] = 0;
     if (!good) b->log_pi[j] = -HUGE_VAL;
   }
+}
+
+/* Of what stands in for the model: log_lik, and its gradient by x, if a gradient is wanted. Its coordinates are the images inside the box. */
+static void stand_in(const atvi_space *s, int worker, const atvi_space_batch *b, const scratch *w) {
+  atvi_idx B = b->B, d = s->d;
+  const double *z = s->n_level > 1 ? w->z : b->theta;
+  for (atvi_idx i = 0; i < d; i++) {
+    if (s->map[i].kind == ATVI_MAP_SURJECTION)
+      atvi_transform_map_inv(&s->map[i], B, z + i * B, w->home + i * B);
+    else
+      copy_row(B, b->x + i * B, w->home + i * B);
+  }
+  atvi_infer_stand_in_eval(s->stand_in, worker, B, w->home, w->log_lik, b->dx ? w->lik_x : NULL);
+  for (atvi_idx j = 0; j < B; j++) w->alive[j] = 0;
+  for (atvi_idx i = 0; i < d && b->dx; i++) {
+    double *dx = w->lik_x + i * B, *dz = w->home + i * B;
+    if (s->map[i].kind != ATVI_MAP_SURJECTION) continue;
+    for (atvi_idx j = 0; j < B; j++) dz[j] = dx[j] / s->map[i].scale, dx[j] = 0;
+    atvi_transform_map_vjp(&s->map[i], B, b->x + i * B, dz, w->alive, dx);
+  }
+  for (atvi_idx i = 0; i < d * B && b->dx; i++) w->grad_lik[i] = 0;
 }
 
 /* After an evaluation that gave log prior and likelihood of the units: those of the blocks. */
@@ -596,19 +638,22 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
   double *unit = b->block_prior ? s->blocks.room[worker] : NULL;
   if (unit) w.by_block = unit + 2 * n_unit * ATVI_SPACE_PART;
   ATVI_ASSERT(B <= ATVI_SPACE_PART);
-  for (atvi_idx i = 0; i < d * B && b->dx; i++)
+  ATVI_ASSERT(!b->dlik || (!b->dx && !s->stand_in));
+  for (atvi_idx i = 0; i < d * B && (b->dx || b->dlik); i++)
     w.grad_prior[i] = w.grad_lik[i] = NAN; /* what is not set is no gradient */
   fwd(s, worker, B, b->x, b->theta, &w);
+  bool run = !s->stand_in;
   atvi_model_evaluator_run_on(s->ev, worker,
                               &(atvi_batch){.B = B,
                                             .theta = b->theta,
                                             .log_prior = w.log_prior,
-                                            .log_lik = w.log_lik,
+                                            .log_lik = run ? w.log_lik : NULL,
                                             .grad_prior = b->dx ? w.grad_prior : NULL,
-                                            .grad_lik = b->dx ? w.grad_lik : NULL,
+                                            .grad_lik = run && (b->dx || b->dlik) ? w.grad_lik : NULL,
                                             .outcome = w.outcome,
                                             .unit_prior = unit,
                                             .unit_lik = unit ? unit + n_unit * B : NULL});
+  if (!run) stand_in(s, worker, b, &w);
   if (unit) add_units(s, B, unit, &w);
   if (!s->from_prior) normal_base(d, B, b->x, w.base);
   for (atvi_idx j = 0; j < B; j++) {
@@ -639,6 +684,7 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
     put(n_row * B, w.by_block + n_row * B, b->block_lik);
     put(n_row * B, w.by_block + 2 * n_row * B, b->block_ldj);
   }
+  put(d * B, w.grad_lik, b->dlik);
   if (b->dx) gradient(s, worker, b, &w);
 }
 
@@ -656,6 +702,7 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   gather(d, n, b->x, w.x, first, b->B);
   atvi_space_batch in = {.B = n, .x = w.x, .beta = b->beta, .theta = w.theta, .log_pi = w.pi};
   in.dx = b->dx ? w.dx : NULL;
+  in.dlik = b->dlik ? w.grad_prior : NULL;
   atvi_idx rows = 1 + j->s->blocks.n;
   double *by_block = b->block_prior
                          ? j->s->blocks.room[worker] + (2 * j->s->target->n_unit + 3 * rows) * ATVI_SPACE_PART
@@ -668,6 +715,7 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   atvi_infer_space_eval_on(j->s, worker, &in);
   scatter(d, n, w.theta, b->theta, first, b->B);
   scatter(d, n, w.dx, b->dx, first, b->B);
+  scatter(d, n, w.grad_prior, b->dlik, first, b->B);
   scatter(1, n, w.log_lik, b->log_lik, first, b->B);
   scatter(1, n, w.log_prior, b->log_prior, first, b->B);
   scatter(1, n, w.base, b->log_base, first, b->B);

@@ -15,6 +15,7 @@
 
 #include "infer/blocks.h"
 #include "infer/kin.h"
+#include "infer/stand_in.h"
 #include "model/evaluator.h"
 #include "transform/anchor.h"
 #include "transform/transform.h"
@@ -56,6 +57,9 @@ typedef struct atvi_space {
   /* Kin, and where they are kept. */
   atvi_idx n_kin;
   atvi_kin *kin;
+  /* What stands in for the log likelihood, in these coordinates with folds undone; NULL: the model itself is run. Borrowed; may be set and taken away
+   * between evaluations. */
+  const atvi_stand_in *stand_in;
   /* Coordinates that are independent of each other given common ones. */
   atvi_blocks blocks;
   atvi_pool *pool;
@@ -73,6 +77,10 @@ void atvi_infer_space_free(atvi_space *s); /* NULL is fine */
 /* theta[d][B] of x[d][B], and the image x inside the box of theta. On the calling thread, not inside a parallel region. */
 void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, double *theta);
 void atvi_infer_space_inv(const atvi_space *s, atvi_idx B, const double *theta, double *x);
+
+/* The gradient by x of something whose gradient by theta is dtheta[d][B], at x[d][B]: dx[d][B], which may be dtheta. As fwd. */
+void atvi_infer_space_pull(const atvi_space *s, atvi_idx B, const double *x, const double *dtheta,
+                           double *dx);
 
 /* B points. Pointers to outputs not wanted may be NULL; dx needs log_pi. */
 typedef struct {
@@ -94,6 +102,8 @@ typedef struct {
   double *log_pi_one;
   /* [d][B] gradient of log_pi; 0 where log_pi is not finite. */
   double *dx;
+  /* [d][B] gradient of log_lik by theta; not together with dx, nor with a stand-in. */
+  double *dlik;
   /* [1 + blocks.n][B] log p(theta), log p(D | theta) and ldj of what is common and of each block; all three or none. */
   double *block_prior, *block_lik, *block_ldj;
 } atvi_space_batch;

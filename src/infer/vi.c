@@ -127,6 +127,7 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
 }
 
 void atvi_infer_vi_close(atvi_vi *v) {
+  atvi_infer_vi_class_free(v->class_);
   atvi_infer_vi_trainer_free(v);
   atvi_infer_elbo_free(v->elbo);
   atvi_flow_family_free(&v->family);
@@ -360,17 +361,23 @@ static phase after(const fit *f, phase now) {
 }
 
 static void tune(atvi_vi *v, atvi_vi_part *p) {
-  bool kept = atvi_infer_vi_tune(v, &p->at);
+  bool kept = atvi_infer_vi_tune(v, &p->at, (int)v->tuning.tune_steps);
   if (kept) p->drawn = 0;
   v->tuned = fmax(v->tuned, kept);
 }
 
 /* More of everything, for every component that has its part in the wild weights. */
-static void improve(atvi_vi *v) {
+static atvi_status improve(atvi_vi *v) {
   double all = atvi_infer_vi_all_evidence(v);
   for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < v->tuning.blame) continue;
+    bool learned = false;
+    if (k == 0 && v->class_) ATVI_TRY(atvi_infer_vi_learn(v, &p->at, 1, true, &learned));
+    if (learned) {
+      p->drawn = 0;
+      continue;
+    }
     atvi_vi_rounds_opts o = {.beta = 1,
                              .step = v->tuning.step_round / 4,
                              .most = INT32_MAX,
@@ -383,6 +390,7 @@ static void improve(atvi_vi *v) {
     if (v->n_part > 1 && p->drawn == 0)
       p->log_evidence = atvi_infer_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
   }
+  return ATVI_OK;
 }
 
 /* Whether draws of m, the normal approximation itself, are worth so much that more of them cost less than the shortest training. */
@@ -434,10 +442,15 @@ static atvi_status train(atvi_vi *v) {
   if (v->wide) return train_wide(v);
   bool again = v->drafted;
   v->enough = v->drafted = false;
-  if (again) {
+  if (again && v->class_) { /* more draws than a lesson has found it wanting: there is more to learn */
+    first->drawn = 0;
+    ATVI_TRY(atvi_infer_vi_learn(v, m, 1, true, &v->enough));
+    v->drafted = v->enough;
+  }
+  if (again && !v->enough) {
     first->drawn = 0;
     if (!atvi_infer_vi_member_new(v, NULL, NULL, m)) return ATVI_ENOMEM;
-  } else if (may_draft(v)) {
+  } else if (!again && may_draft(v)) {
     ATVI_TRY(atvi_infer_vi_draft(v, m, &v->enough));
     v->drafted = v->enough;
   }
@@ -467,7 +480,7 @@ static atvi_status enter(fit *f, phase now) {
   case WEIGH_FIRST: return atvi_infer_vi_weigh(v, &f->w, false);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return atvi_infer_vi_weigh(v, &f->w, true);
-  case IMPROVE: f->improved++, improve(v); return ATVI_OK;
+  case IMPROVE: f->improved++; return improve(v);
   case SPOT: return find_spot(f);
   case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);
   case DELIVER: break;

@@ -13,8 +13,10 @@
 #define HALF                                                                                                 \
   0.5 /* of the variance of log weights: what a round leaves, where there was none before to tell */
 
+bool atvi_infer_vi_is_dear(const atvi_vi *v) { return v->space->target->operations > ATVI_VI_DEAR; }
+
 static double ess_wanted(const atvi_vi *v) {
-  bool dear = v->wide || v->space->target->operations > ATVI_VI_DEAR;
+  bool dear = v->wide || atvi_infer_vi_is_dear(v);
   return !isnan(v->opts.ess) ? v->opts.ess : dear ? ATVI_VI_ESS_WIDE : ATVI_VI_ESS;
 }
 
@@ -60,10 +62,9 @@ static bool is_sound(const atvi_vi *v, double part, const atvi_vi_worth *w) {
   return (w->permits && part * w->lacking < ATVI_VI_LOOK_AGAIN) || w->top < exp(v->tuning.missed);
 }
 
-bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, const atvi_vi_worth *before,
+bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const atvi_vi_worth *before,
                              const atvi_vi_worth *now) {
   if (v->d < ATVI_VI_FEW) return false;
   double left = before ? fmin(1, log(now->share) / log(before->share)) : HALF;
-  return is_sound(v, part, now) &&
-         atvi_infer_vi_saving(v, part, now->share, left) < atvi_infer_vi_round_runs(v);
+  return is_sound(v, part, now) && atvi_infer_vi_saving(v, part, now->share, left) < runs;
 }

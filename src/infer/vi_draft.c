@@ -29,8 +29,7 @@ static void keep(const atvi_vi *v, const atvi_member *from, atvi_member *to) {
   to->whole = true;
 }
 
-/* Nats between prior and posterior: the mean of log likelihood - log evidence. */
-static double gained(const atvi_vi *v, const atvi_cloud *c, const double *log_w) {
+double atvi_infer_vi_gained(const atvi_vi *v, const atvi_cloud *c, const double *log_w) {
   double *w = v->scratch, mean = 0;
   for (atvi_idx j = 0; j < c->n; j++) w[j] = isfinite(log_w[j]) ? log_w[j] : -HUGE_VAL;
   atvi_psis_info p = atvi_math_psis(c->n, w, w, w + c->n);
@@ -50,7 +49,7 @@ static void polish(atvi_vi *v, atvi_member *at, atvi_member *best, atvi_vi_worth
     left = worth->share > 0 ? log(now.share) / log(worth->share) : FIRST_LEFT;
     keep(v, at, best);
     *worth = now;
-    v->gained = gained(v, &c, log_w);
+    v->gained = atvi_infer_vi_gained(v, &c, log_w);
     if (!atvi_infer_vi_follow(v, at, &c, log_w)) break;
   } while (!atvi_infer_vi_over(v) && atvi_infer_vi_saving(v, 1, worth->share, left) > ATVI_VI_LOOK);
 }
@@ -63,9 +62,15 @@ atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough) {
   *enough = false;
   if (!log_w || !atvi_infer_vi_member_new(v, NULL, NULL, &best)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_vi_summit(v, &at, &found));
+  if (found && atvi_infer_vi_can_learn(v)) {
+    ATVI_TRY(atvi_infer_vi_learn(v, &at, 1, true, enough));
+    if (*enough) *m = at;
+    v->modes.n = 0;
+    return ATVI_OK;
+  }
   if (found && !has_rivals(v)) polish(v, &at, &best, &worth, log_w);
-  *enough =
-      worth.share > 0 && atvi_infer_vi_is_enough(v, 1, NULL, &worth) && !atvi_infer_vi_log_loses(v, &best);
+  *enough = worth.share > 0 && atvi_infer_vi_is_enough(v, 1, atvi_infer_vi_round_runs(v), NULL, &worth) &&
+            !atvi_infer_vi_log_loses(v, &best);
   if (*enough) keep(v, &best, m);
   v->modes.n = 0; /* the search for modes begins anew, in the coordinates that are chosen */
   return ATVI_OK;

@@ -304,9 +304,25 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   return t;
 }
 
+bool atvi_infer_vi_fold(atvi_vi *v, atvi_cloud *draws, bool *one_sided) {
+  bool any = false, able = true;
+  *one_sided = false;
+  for (atvi_idx i = 0; i < v->d && able; i++) {
+    const atvi_map *map = &v->space->map[i];
+    if (!atvi_infer_vi_is_open(v, i)) continue;
+    if (!reaches(v, draws, i, map->lower) && !reaches(v, draws, i, map->upper) &&
+        !reaches_by_density(v, draws, i, map->lower) && !reaches_by_density(v, draws, i, map->upper))
+      continue;
+    any = true;
+    *one_sided = *one_sided || n_ends(map) == 1;
+    able = fold(v, draws, i);
+  }
+  return any && able;
+}
+
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
-  bool any = false, one_sided = false, able = true;
+  bool any = false, one_sided = false;
   for (atvi_idx i = 0; i < v->d; i++) any = any || atvi_infer_vi_is_open(v, i);
   if (!any) return ladder;
   atvi_member folded;
@@ -314,20 +330,8 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   if (!old || !atvi_infer_vi_member_new(v, NULL, NULL, &folded)) return ladder;
   memcpy(old, v->space->map, bytes);
   atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
-  any = false;
-  for (atvi_idx i = 0; i < v->d && able; i++) {
-    const atvi_map *map = &v->space->map[i];
-    if (!atvi_infer_vi_is_open(v, i)) continue;
-    if (!reaches(v, &draws, i, map->lower) && !reaches(v, &draws, i, map->upper) &&
-        !reaches_by_density(v, &draws, i, map->lower) && !reaches_by_density(v, &draws, i, map->upper))
-      continue;
-    any = true;
-    one_sided = one_sided || n_ends(map) == 1;
-    able = fold(v, &draws, i);
-  }
-  if (!any) return ladder;
-  able = able && atvi_infer_vi_reframe(v, &folded, &draws, 1 - ladder.beta, true);
-  if (!able) {
+  if (!atvi_infer_vi_fold(v, &draws, &one_sided) ||
+      !atvi_infer_vi_reframe(v, &folded, &draws, 1 - ladder.beta, true)) {
     memcpy(v->space->map, old, bytes);
     return ladder;
   }

@@ -35,6 +35,8 @@ typedef struct {
   atvi_elbo *elbo;
   /* Optimiser and arrays of training. */
   struct atvi_vi_trainer *trainer;
+  /* Points that a stand-in for the likelihood is fitted to; NULL: there is none. */
+  struct atvi_vi_class *class_;
   /* Coordinates. */
   atvi_idx d;
   /* Parameters of the family. */
@@ -168,10 +170,12 @@ atvi_vi_worth atvi_infer_vi_worth_of(const atvi_vi *v, atvi_idx n, const double 
 /* Draws saved, of a component that has this part of the posterior and whose draws are worth this share, if only a part `left` of the variance of
  * their log weights is left. */
 double atvi_infer_vi_saving(const atvi_vi *v, double part, double share, double left);
-/* Whether another round of training would cost more than it saves: of a component that has this part of the posterior, was worth `before` a round ago (NULL:
- * not known), and is worth `now`. */
-bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, const atvi_vi_worth *before,
+/* Whether another round of training, which takes `runs`, would cost more than it saves: of a component that has this part of the posterior, was worth `before` a round
+ * ago (NULL: not known), and is worth `now`. */
+bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const atvi_vi_worth *before,
                              const atvi_vi_worth *now);
+/* Whether a run of the model takes so long that its number is what a fit costs. */
+bool atvi_infer_vi_is_dear(const atvi_vi *v);
 
 /* ---- training (vi_train.c) ---- */
 
@@ -223,14 +227,17 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m);
 /* Rounds at temperature 1 for one component of a mixture that has this share. */
 atvi_vi_trained atvi_infer_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
                                          bool (*enough)(atvi_vi *, const atvi_cloud *));
-/* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
-bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m);
+/* Fine-tunes m with smoothed weights in so many steps; keeps the result if fresh draws say it helps. Returns whether it was kept. */
+bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m, int steps);
 
 /* ---- coordinates (vi_maps.c); draws are those of m ---- */
 
 /* After the ladder, which ended as `ladder` says: parameters whose posterior reaches a bound get the surjection; m may be a new member
  * then, in the frame of the draws. Returns how the pilots ended, or `ladder`. */
 atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder);
+/* Parameters with open maps whose posterior reaches a bound get the surjection, and the draws follow. False: none does, or not all can; maps may have changed. *one_sided: one of
+ * them has one bound. */
+bool atvi_infer_vi_fold(atvi_vi *v, atvi_cloud *draws, bool *one_sided);
 /* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Returns how
  * many coordinates it moved. */
 int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
@@ -261,6 +268,15 @@ ATVI_CHECKED atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m);
 ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
 /* A normal q that follows its own weighted draws from there (vi_draft.c). *enough: m is that q, whose draws cost less than training would. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough);
+/* Whether training on a stand-in for the likelihood would cost less than on the model itself (vi_learn.c). */
+bool atvi_infer_vi_can_learn(const atvi_vi *v);
+/* Trains m, which stands for this part of the posterior, on a stand-in. maps: m is the first component; maps are chosen too, and what is learned is kept for the
+ * next time. *enough: more would cost more than it saves; else m is as good as it got. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_learn(atvi_vi *v, atvi_member *m, double part, bool maps,
+                                             bool *enough);
+void atvi_infer_vi_class_free(struct atvi_vi_class *c); /* NULL is fine */
+/* Nats between prior and posterior: the mean of log likelihood - log evidence over draws with these log weights. */
+double atvi_infer_vi_gained(const atvi_vi *v, const atvi_cloud *c, const double *log_w);
 /* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was
  * no time. The components must know their evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_evidence);

@@ -355,7 +355,8 @@ static void judge(rounds *r, bool comparable) {
   r->before = comparable ? r->now : (atvi_vi_worth){0};
   r->now = atvi_infer_vi_worth_of(v, ATVI_VI_TEST, v->trainer->gap_best);
   const atvi_vi_worth *before = r->before.share > 0 ? &r->before : NULL;
-  if (o->thorough || !atvi_infer_vi_is_enough(v, part, before, &r->now)) return;
+  const double runs = atvi_infer_vi_round_runs(v);
+  if (o->thorough || !atvi_infer_vi_is_enough(v, part, runs, before, &r->now)) return;
   atvi_member at = *r->m;
   at.phi = v->trainer->best;
   atvi_cloud c =
@@ -363,7 +364,7 @@ static void judge(rounds *r, bool comparable) {
   double *log_w = c.log_lik; /* which nobody asks for */
   for (atvi_idx j = 0; j < c.n; j++) log_w[j] = c.log_pi[j] - c.log_q[j];
   atvi_vi_worth all = atvi_infer_vi_worth_of(v, c.n, log_w);
-  r->so_far.enough = atvi_infer_vi_is_enough(v, part, before, &all);
+  r->so_far.enough = atvi_infer_vi_is_enough(v, part, runs, before, &all);
 }
 
 static void train_on(rounds *r) {
@@ -511,12 +512,11 @@ static void tuning_state(void *self, atvi_state *s) {
   ATVI_STATE(s, t->helped);
 }
 
-static bool fine_tune(atvi_vi *v, atvi_member *m) {
+static bool fine_tune(atvi_vi *v, atvi_member *m, int steps) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   uint32_t fresh = v->scramble++;
   atvi_idx draws = ATVI_VI_TEST;
-  int steps = (int)v->tuning.tune_steps;
   atvi_elbo_room room = {v->room.theta, v->scratch, v->scratch + draws};
   atvi_vi_quality before = atvi_infer_vi_judge(v, m, fresh, NULL);
   memcpy(t->best, m->phi, bytes);
@@ -538,10 +538,10 @@ static bool fine_tune(atvi_vi *v, atvi_member *m) {
   return helped;
 }
 
-bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m) {
+bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m, int steps) {
   tuning t = {.v = v, .m = m};
   if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"fine-tuning", tuning_state, &t, false})) {
-    t.helped = fine_tune(v, m);
+    t.helped = fine_tune(v, m, steps);
     atvi_io_stretch_end(memo_of(v), !atvi_infer_vi_over(v));
   }
   return t.helped;

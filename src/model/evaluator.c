@@ -178,13 +178,14 @@ static void note_failure(const atvi_evaluator *ev, seat *s, const atvi_batch *b,
 
 /* A density that is NaN or +inf is a failure even if the target did not notice. */
 static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) {
+  bool runs = b->log_lik || b->grad_lik || b->unit_lik;
   for (atvi_idx i = 0; i < b->B; i++) {
     if (b->outcome[i] == ATVI_RUN_OK) {
       bool bad =
           (b->log_prior && !(b->log_prior[i] < HUGE_VAL)) || (b->log_lik && !(b->log_lik[i] < HUGE_VAL));
       if (bad) b->outcome[i] = ATVI_RUN_NONFINITE;
     }
-    s->count += b->outcome[i] != ATVI_RUN_OUTSIDE;
+    s->count += runs && b->outcome[i] != ATVI_RUN_OUTSIDE;
     if (b->outcome[i] != ATVI_RUN_OK && b->outcome[i] != ATVI_RUN_OUTSIDE) note_failure(ev, s, b, i);
   }
 }

@@ -33,7 +33,7 @@ void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batc
 void *atvi_model_evaluator_work(atvi_evaluator *ev);
 /* The same inside a parallel region, of the region's worker. A context that was given more threads after new has none for them: NULL. */
 void *atvi_model_evaluator_work_of(atvi_evaluator *ev, int worker);
-/* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients count once. */
+/* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients count once, and priors alone not at all. */
 int64_t atvi_model_evaluator_count(const atvi_evaluator *ev);
 int64_t atvi_model_evaluator_failures(const atvi_evaluator *ev);
 /* A sample of the points that failed, each once: those whose fingerprints are smallest, so that it does not depend on threads.

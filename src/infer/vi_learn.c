@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* Training on a stand-in for the likelihood (stand_in.h), for models whose runs are what a fit costs.
+ *
+ * A lesson is a few hundred draws of q, run with their gradients, and some of a wider q, which show how the likelihood falls off. They say what draws of q are
+ * worth, and join those of earlier lessons. The stand-in is fitted to all of them, and q is trained and fine-tuned on it until the ELBO no longer improves, which takes
+ * no run of the model. Where q goes astray because the stand-in is wrong, the next lesson is taken there, and puts it right. Lessons go on while one is expected to
+ * save more runs than it takes (vi_budget.c).
+ *
+ * Points are kept as parameters, with gradients by them, so that they serve whatever the coordinates are. Parameters whose posterior reaches a bound are folded
+ * after the first lessons, which then go on under the fold; what draws are worth decides which stays. */
+#include "infer/vi_state.h"
+#include "math/linalg.h"
+#include "math/rng.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  OWN = 384,  /* draws of q in a lesson */
+  WIDE = 128, /* wider ones */
+  LESSON = OWN + WIDE,
+  LESSONS = 16, /* at most */
+  IN_VAIN = 3,  /* lessons in a row that do not improve q end the training */
+  ROUNDS = 6,   /* of training between two lessons, at most: the stand-in is not worth more */
+  TUNE = 20     /* steps of fine-tuning after them */
+};
+#define WIDER 1.4 /* times as wide as q are the wider draws: as far out as weights may go wrong */
+#define PER_DIM                                                                                              \
+  2.0              /* effective draws per dimension: with fewer, hardly any point is where the posterior is */
+#define TEMPER 0.5 /* power of the density with which points below the usual count less */
+#define BETTER 1.02 /* times what draws are worth, by which a lesson must improve it */
+#define ASTRAY 0.5  /* of what the best so far is worth: q went where the stand-in is wrong */
+
+struct atvi_vi_class {
+  atvi_stand_in *stand_in;
+  /* Points of all lessons. */
+  atvi_cloud seen;
+  /* [d][cap] and [cap]: what the stand-in is fitted to. */
+  double *u, *du, *value, *weight;
+  double *log_w;       /* [OWN] of the last lesson */
+  double *mean, *chol; /* [d], [d][d] scratch */
+  atvi_pool *pool;
+};
+typedef struct atvi_vi_class class;
+
+void atvi_infer_vi_class_free(struct atvi_vi_class *c) {
+  if (!c) return;
+  atvi_infer_stand_in_free(c->stand_in);
+  atvi_pool_free(c->pool);
+}
+
+/* The class itself is in its pool. */
+static atvi_status class_new(atvi_vi *v, class **out) {
+  const size_t cap = LESSON * LESSONS, d = (size_t)v->d;
+  atvi_pool *pool;
+  *out = NULL;
+  ATVI_TRY(atvi_pool_new(v->ctx, &pool));
+  class *c = atvi_pool_take(pool, 1, sizeof *c);
+  if (!c) {
+    atvi_pool_free(pool);
+    return ATVI_ENOMEM;
+  }
+  *c = (class){.pool = pool};
+  *out = c;
+  if (!atvi_infer_vi_cloud(pool, v->d, (atvi_idx)cap, &c->seen)) return ATVI_ENOMEM;
+  c->seen.dlik = atvi_pool_take(pool, d * cap, sizeof(double));
+  c->u = atvi_pool_take(pool, d * cap, sizeof(double));
+  c->du = atvi_pool_take(pool, d * cap, sizeof(double));
+  c->value = atvi_pool_take(pool, cap, sizeof(double));
+  c->weight = atvi_pool_take(pool, cap, sizeof(double));
+  c->log_w = atvi_pool_take(pool, OWN, sizeof(double));
+  c->mean = atvi_pool_take(pool, d, sizeof(double));
+  c->chol = atvi_pool_take(pool, d * d, sizeof(double));
+  ATVI_TRY(atvi_pool_status(pool));
+  return atvi_infer_stand_in_new(v->ctx, v->d, &c->stand_in);
+}
+
+static void copy(const atvi_vi *v, const atvi_member *from, atvi_member *to) {
+  size_t d = (size_t)v->d;
+  memcpy(to->phi, from->phi, (size_t)v->size * sizeof *to->phi);
+  memcpy(to->shift, from->shift, d * sizeof *to->shift);
+  memcpy(to->chol, from->chol, d * d * sizeof *to->chol);
+  to->log_det = from->log_det;
+  to->whole = from->whole;
+}
+
+/* ---- lessons ---- */
+
+static bool has_room(const class *c) { return c->seen.n + LESSON <= c->seen.cap; }
+
+/* Draws of m, and wider ones, join those seen. What those of m are worth. */
+static atvi_vi_worth take_lesson(atvi_vi *v, class *c, const atvi_member *m) {
+  atvi_cloud *seen = &c->seen;
+  atvi_idx at = seen->n;
+  atvi_member wide = *m;
+  wide.chol = c->chol;
+  wide.whole = true;
+  for (atvi_idx i = 0; i < v->d * v->d; i++) wide.chol[i] = WIDER * m->chol[i];
+  atvi_elbo_lot own = {ATVI_STREAM_TRAIN, v->scramble++, 0, OWN, true};
+  atvi_elbo_lot far = {ATVI_STREAM_TRAIN, v->scramble++, 0, WIDE, false};
+  atvi_infer_elbo_draw(v->elbo, m, &own, seen, at);
+  atvi_infer_elbo_draw(v->elbo, &wide, &far, seen, at + OWN);
+  seen->n += LESSON;
+  for (atvi_idx j = 0; j < OWN; j++) c->log_w[j] = seen->log_pi[at + j] - seen->log_q[at + j];
+  return atvi_infer_vi_worth_of(v, OWN, c->log_w);
+}
+
+/* What the draws of q in the last lesson say of the prior. */
+static double gained(const atvi_vi *v, const class *c) {
+  atvi_cloud l = c->seen;
+  atvi_idx at = l.n - LESSON;
+  l.log_pi += at;
+  l.log_base += at;
+  l.n = OWN;
+  return atvi_infer_vi_gained(v, &l, c->log_w);
+}
+
+/* ---- the stand-in ---- */
+
+/* Usable points seen, as parameters, to c->u ...; returns how many. A usual draw of the posterior is d/2 below the highest: what is another d/2 below counts
+ * less. */
+static atvi_idx gather(const atvi_vi *v, class *c) {
+  const atvi_cloud *seen = &c->seen;
+  atvi_idx d = v->d, n = 0, at = 0;
+  double top = -HUGE_VAL;
+  for (atvi_idx j = 0; j < seen->n; j++) {
+    bool good = isfinite(seen->log_pi[j]);
+    for (atvi_idx i = 0; i < d; i++) good = good && isfinite(seen->dlik[i * seen->cap + j]);
+    c->weight[j] = good ? seen->log_pi[j] : -HUGE_VAL;
+    top = fmax(top, c->weight[j]);
+    n += good;
+  }
+  for (atvi_idx j = 0; j < seen->n; j++) {
+    if (!(c->weight[j] > -HUGE_VAL)) continue;
+    for (atvi_idx i = 0; i < d; i++) {
+      c->u[i * n + at] = seen->theta[i * seen->cap + j];
+      c->du[i * n + at] = seen->dlik[i * seen->cap + j];
+    }
+    c->value[at] = seen->log_lik[j];
+    c->weight[at++] = exp(TEMPER * fmin(0, c->weight[j] - top + (double)d));
+  }
+  return n;
+}
+
+/* Mean and covariance (its factor) of the n points in c->u. */
+static bool frame(class *c, atvi_idx d, atvi_idx n) {
+  double sum = 0, *mean = c->mean, *cov = c->chol;
+  memset(mean, 0, (size_t)d * sizeof *mean);
+  memset(cov, 0, (size_t)(d * d) * sizeof *cov);
+  for (atvi_idx j = 0; j < n; j++) sum += c->weight[j];
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx j = 0; j < n; j++) mean[i] += c->weight[j] * c->u[i * n + j] / sum;
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx k = 0; k <= i; k++)
+      for (atvi_idx j = 0; j < n; j++)
+        cov[i * d + k] += c->weight[j] * (c->u[i * n + j] - mean[i]) * (c->u[k * n + j] - mean[k]) / sum;
+  return atvi_math_cholesky(d, cov);
+}
+
+/* Points that a map takes to infinity, or whose gradient it does, do not count. */
+static void leave_out(const class *c, atvi_idx d, atvi_idx n) {
+  for (atvi_idx j = 0; j < n; j++)
+    for (atvi_idx i = 0; i < d; i++) {
+      double *u = &c->u[i * n + j], *du = &c->du[i * n + j];
+      if (isfinite(*u) && isfinite(*du)) continue;
+      *u = *du = c->weight[j] = 0;
+    }
+}
+
+/* Fits the stand-in to all points seen, in the present coordinates and their own frame, or that of m. */
+static atvi_status study(atvi_vi *v, class *c, const atvi_member *m) {
+  double left;
+  atvi_idx n = gather(v, c);
+  atvi_infer_space_inv(v->space, n, c->u, c->u);
+  atvi_infer_space_pull(v->space, n, c->u, c->du, c->du);
+  leave_out(c, v->d, n);
+  bool own = frame(c, v->d, n);
+  atvi_stand_in_data data = {n, c->u, c->du, c->value, c->weight};
+  return atvi_infer_stand_in_fit(c->stand_in, own ? c->mean : m->shift, own ? c->chol : m->chol, &data,
+                                 &left);
+}
+
+/* Trains and fine-tunes m on the stand-in. */
+static atvi_status practise(atvi_vi *v, class *c, atvi_member *m) {
+  atvi_vi_rounds_opts o = {.beta = 1,
+                           .step = HUGE_VAL,
+                           .most = ROUNDS,
+                           .halvings = (int)v->tuning.halvings,
+                           .last = v->size,
+                           .thorough = true};
+  ATVI_TRY(study(v, c, m));
+  v->space->stand_in = c->stand_in;
+  atvi_infer_vi_rounds(v, m, &o);
+  if (v->family.ops->score) atvi_infer_vi_tune(v, m, TUNE);
+  v->space->stand_in = NULL;
+  return ATVI_OK;
+}
+
+/* ---- learning ---- */
+
+/* At most so many lessons from m on, which is worth *now; the best q in m, and what it is worth in *now. */
+static atvi_status learn(atvi_vi *v, class *c, atvi_member *m, double part, int most, atvi_vi_worth *now,
+                         bool *enough) {
+  atvi_member at;
+  atvi_vi_worth best = *now, before = {0};
+  if (!atvi_infer_vi_member_new(v, NULL, NULL, &at)) return ATVI_ENOMEM;
+  copy(v, m, &at);
+  for (int k = 0, idle = 0; k < most && !*enough && idle < IN_VAIN && has_room(c) && !atvi_infer_vi_over(v);
+       k++) {
+    ATVI_TRY(practise(v, c, &at));
+    *now = take_lesson(v, c, &at);
+    idle = now->share > BETTER * best.share ? 0 : idle + 1;
+    *enough = atvi_infer_vi_is_enough(v, part, ATVI_VI_GRADIENT_RUNS * LESSON,
+                                      before.share > 0 ? &before : NULL, now);
+    if (now->share > best.share || *enough) {
+      copy(v, &at, m);
+      best = *now;
+    } else if (now->share < ASTRAY * best.share) {
+      copy(v, m, &at);
+    }
+    before = *now;
+  }
+  *now = best;
+  return ATVI_OK;
+}
+
+/* Parameters whose posterior reaches a bound are folded; folds stay if draws are worth as much after a lesson under them as after m's first. */
+static atvi_status try_folds(atvi_vi *v, class *c, atvi_member *m, double part, atvi_vi_worth *now,
+                             bool *enough) {
+  size_t bytes = (size_t)v->d * sizeof(atvi_map);
+  atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
+  atvi_member there_at;
+  bool one_sided, enough_there = false;
+  if (!old || !atvi_infer_vi_member_new(v, NULL, NULL, &there_at)) return ATVI_ENOMEM;
+  memcpy(old, v->space->map, bytes);
+  v->space->stand_in = c->stand_in;
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
+  bool able = atvi_infer_vi_fold(v, &draws, &one_sided);
+  v->space->stand_in = NULL;
+  double *log_w = draws.log_lik; /* which nobody asks for */
+  for (atvi_idx j = 0; j < draws.n; j++) log_w[j] = draws.log_pi[j] - draws.log_q[j];
+  if (able && atvi_infer_vi_follow(v, &there_at, &draws, log_w)) {
+    atvi_vi_worth there = {0};
+    atvi_infer_vi_slopes(v, &draws);
+    ATVI_TRY(learn(v, c, &there_at, part, 1, &there, &enough_there));
+    if (there.share > (one_sided ? 1 : v->tuning.as_good) * now->share) {
+      copy(v, &there_at, m);
+      *now = there;
+      *enough = enough_there;
+      return ATVI_OK;
+    }
+  }
+  memcpy(v->space->map, old, bytes);
+  return ATVI_OK;
+}
+
+bool atvi_infer_vi_can_learn(const atvi_vi *v) {
+  return atvi_infer_vi_is_dear(v) && v->d >= ATVI_VI_FEW && v->d <= ATVI_STAND_IN_CUBIC &&
+         v->space->from_prior;
+}
+
+static bool folded(const atvi_vi *v) {
+  bool any = false;
+  for (atvi_idx i = 0; i < v->d; i++) any = any || v->space->map[i].kind == ATVI_MAP_SURJECTION;
+  return any;
+}
+
+static atvi_status attend(atvi_vi *v, class *c, atvi_member *m, double part, bool maps, bool *enough) {
+  if (!has_room(c)) return ATVI_OK;
+  atvi_vi_worth now = take_lesson(v, c, m);
+  bool able = now.share * OWN > PER_DIM * (double)v->d;
+  bool first = c->seen.n == LESSON; /* else what was good enough for a lesson was not for more draws */
+  *enough = first && atvi_infer_vi_is_enough(v, part, ATVI_VI_GRADIENT_RUNS * LESSON, NULL, &now) &&
+            !(maps && atvi_infer_vi_log_loses(v, m));
+  if (!*enough && able) {
+    if (first) ATVI_TRY(learn(v, c, m, part, 1, &now, enough));
+    if (maps && !folded(v)) ATVI_TRY(try_folds(v, c, m, part, &now, enough));
+    ATVI_TRY(learn(v, c, m, part, LESSONS, &now, enough));
+  }
+  if (maps) v->gained = gained(v, c);
+  return ATVI_OK;
+}
+
+atvi_status atvi_infer_vi_learn(atvi_vi *v, atvi_member *m, double part, bool maps, bool *enough) {
+  class *c = maps ? v->class_ : NULL;
+  atvi_status status = c ? ATVI_OK : class_new(v, &c);
+  *enough = false;
+  if (status == ATVI_OK) status = attend(v, c, m, part, maps, enough);
+  v->space->stand_in = NULL;
+  if (maps)
+    v->class_ = c;
+  else
+    atvi_infer_vi_class_free(c);
+  return status;
+}
