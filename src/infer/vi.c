@@ -127,7 +127,7 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
 }
 
 void atvi_infer_vi_close(atvi_vi *v) {
-  atvi_infer_vi_class_free(v->class_);
+  atvi_infer_vi_lessons_free(v->lessons);
   atvi_infer_vi_trainer_free(v);
   atvi_infer_elbo_free(v->elbo);
   atvi_flow_family_free(&v->family);
@@ -148,6 +148,15 @@ bool atvi_infer_vi_member_new(atvi_vi *v, const double *shift, const double *cho
     m->log_det += log(fabs(m->chol[i * v->d + i]));
   }
   return true;
+}
+
+void atvi_infer_vi_member_copy(const atvi_vi *v, const atvi_member *from, atvi_member *to) {
+  size_t d = (size_t)v->d;
+  memcpy(to->phi, from->phi, (size_t)v->size * sizeof *to->phi);
+  memcpy(to->shift, from->shift, d * sizeof *to->shift);
+  memcpy(to->chol, from->chol, d * d * sizeof *to->chol);
+  to->log_det = from->log_det;
+  to->whole = from->whole;
 }
 
 /* ---- shared steps ---- */
@@ -372,11 +381,11 @@ static atvi_status improve(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < v->tuning.blame) continue;
-    bool learned = false;
-    if (k == 0 && v->class_) ATVI_TRY(atvi_infer_vi_learn(v, &p->at, 1, true, &learned));
-    if (learned) {
+    if (k == 0 && v->lessons) {
+      bool learned;
+      ATVI_TRY(atvi_infer_vi_learn_more(v, &p->at, &learned));
       p->drawn = 0;
-      continue;
+      if (learned) continue;
     }
     atvi_vi_rounds_opts o = {.beta = 1,
                              .step = v->tuning.step_round / 4,
@@ -442,9 +451,9 @@ static atvi_status train(atvi_vi *v) {
   if (v->wide) return train_wide(v);
   bool again = v->drafted;
   v->enough = v->drafted = false;
-  if (again && v->class_) { /* more draws than a lesson has found it wanting: there is more to learn */
+  if (again && v->lessons) { /* more draws than a lesson has found it wanting: there is more to learn */
     first->drawn = 0;
-    ATVI_TRY(atvi_infer_vi_learn(v, m, 1, true, &v->enough));
+    ATVI_TRY(atvi_infer_vi_learn(v, m, &v->enough));
     v->drafted = v->enough;
   }
   if (again && !v->enough) {
@@ -454,6 +463,7 @@ static atvi_status train(atvi_vi *v) {
     ATVI_TRY(atvi_infer_vi_draft(v, m, &v->enough));
     v->drafted = v->enough;
   }
+  if (!v->enough) atvi_infer_vi_unlearn(v);
   v->converged = v->enough || atvi_infer_vi_train(v, m);
   return ATVI_OK;
 }

@@ -21,14 +21,6 @@ static bool has_rivals(const atvi_vi *v) {
   return false;
 }
 
-static void keep(const atvi_vi *v, const atvi_member *from, atvi_member *to) {
-  size_t d = (size_t)v->d;
-  memcpy(to->shift, from->shift, d * sizeof *to->shift);
-  memcpy(to->chol, from->chol, d * d * sizeof *to->chol);
-  to->log_det = from->log_det;
-  to->whole = true;
-}
-
 double atvi_infer_vi_gained(const atvi_vi *v, const atvi_cloud *c, const double *log_w) {
   double *w = v->scratch, mean = 0;
   for (atvi_idx j = 0; j < c->n; j++) w[j] = isfinite(log_w[j]) ? log_w[j] : -HUGE_VAL;
@@ -47,7 +39,7 @@ static void polish(atvi_vi *v, atvi_member *at, atvi_member *best, atvi_vi_worth
     atvi_vi_worth now = atvi_infer_vi_worth_of(v, c.n, log_w);
     if (!(now.share > fmax(worth->share, LEAST))) break;
     left = worth->share > 0 ? log(now.share) / log(worth->share) : FIRST_LEFT;
-    keep(v, at, best);
+    atvi_infer_vi_member_copy(v, at, best);
     *worth = now;
     v->gained = atvi_infer_vi_gained(v, &c, log_w);
     if (!atvi_infer_vi_follow(v, at, &c, log_w)) break;
@@ -63,7 +55,7 @@ atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough) {
   if (!log_w || !atvi_infer_vi_member_new(v, NULL, NULL, &best)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_infer_vi_summit(v, &at, &found));
   if (found && atvi_infer_vi_can_learn(v)) {
-    ATVI_TRY(atvi_infer_vi_learn(v, &at, 1, true, enough));
+    ATVI_TRY(atvi_infer_vi_learn(v, &at, enough));
     if (*enough) *m = at;
     v->modes.n = 0;
     return ATVI_OK;
@@ -71,7 +63,7 @@ atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough) {
   if (found && !has_rivals(v)) polish(v, &at, &best, &worth, log_w);
   *enough = worth.share > 0 && atvi_infer_vi_is_enough(v, 1, atvi_infer_vi_round_runs(v), NULL, &worth) &&
             !atvi_infer_vi_log_loses(v, &best);
-  if (*enough) keep(v, &best, m);
+  if (*enough) atvi_infer_vi_member_copy(v, &best, m);
   v->modes.n = 0; /* the search for modes begins anew, in the coordinates that are chosen */
   return ATVI_OK;
 }

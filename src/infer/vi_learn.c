@@ -30,36 +30,38 @@ enum {
 #define BETTER 1.02 /* times what draws are worth, by which a lesson must improve it */
 #define ASTRAY 0.5  /* of what the best so far is worth: q went where the stand-in is wrong */
 
-struct atvi_vi_class {
+struct atvi_vi_lessons {
   atvi_stand_in *stand_in;
   /* Points of all lessons. */
   atvi_cloud seen;
   /* [d][cap] and [cap]: what the stand-in is fitted to. */
   double *u, *du, *value, *weight;
+  /* [d] maps before any was folded. */
+  atvi_map *map;
   double *log_w;       /* [OWN] of the last lesson */
   double *mean, *chol; /* [d], [d][d] scratch */
   atvi_pool *pool;
 };
-typedef struct atvi_vi_class class;
+typedef struct atvi_vi_lessons lessons;
 
-void atvi_infer_vi_class_free(struct atvi_vi_class *c) {
+void atvi_infer_vi_lessons_free(struct atvi_vi_lessons *c) {
   if (!c) return;
   atvi_infer_stand_in_free(c->stand_in);
   atvi_pool_free(c->pool);
 }
 
-/* The class itself is in its pool. */
-static atvi_status class_new(atvi_vi *v, class **out) {
+/* The object itself is in its pool. */
+static atvi_status lessons_new(atvi_vi *v, lessons **out) {
   const size_t cap = LESSON * LESSONS, d = (size_t)v->d;
   atvi_pool *pool;
   *out = NULL;
   ATVI_TRY(atvi_pool_new(v->ctx, &pool));
-  class *c = atvi_pool_take(pool, 1, sizeof *c);
+  lessons *c = atvi_pool_take(pool, 1, sizeof *c);
   if (!c) {
     atvi_pool_free(pool);
     return ATVI_ENOMEM;
   }
-  *c = (class){.pool = pool};
+  *c = (lessons){.pool = pool};
   *out = c;
   if (!atvi_infer_vi_cloud(pool, v->d, (atvi_idx)cap, &c->seen)) return ATVI_ENOMEM;
   c->seen.dlik = atvi_pool_take(pool, d * cap, sizeof(double));
@@ -67,28 +69,21 @@ static atvi_status class_new(atvi_vi *v, class **out) {
   c->du = atvi_pool_take(pool, d * cap, sizeof(double));
   c->value = atvi_pool_take(pool, cap, sizeof(double));
   c->weight = atvi_pool_take(pool, cap, sizeof(double));
+  c->map = atvi_pool_take(pool, d, sizeof *c->map);
   c->log_w = atvi_pool_take(pool, OWN, sizeof(double));
   c->mean = atvi_pool_take(pool, d, sizeof(double));
   c->chol = atvi_pool_take(pool, d * d, sizeof(double));
   ATVI_TRY(atvi_pool_status(pool));
+  memcpy(c->map, v->space->map, d * sizeof *c->map);
   return atvi_infer_stand_in_new(v->ctx, v->d, &c->stand_in);
-}
-
-static void copy(const atvi_vi *v, const atvi_member *from, atvi_member *to) {
-  size_t d = (size_t)v->d;
-  memcpy(to->phi, from->phi, (size_t)v->size * sizeof *to->phi);
-  memcpy(to->shift, from->shift, d * sizeof *to->shift);
-  memcpy(to->chol, from->chol, d * d * sizeof *to->chol);
-  to->log_det = from->log_det;
-  to->whole = from->whole;
 }
 
 /* ---- lessons ---- */
 
-static bool has_room(const class *c) { return c->seen.n + LESSON <= c->seen.cap; }
+static bool has_room(const lessons *c) { return c->seen.n + LESSON <= c->seen.cap; }
 
 /* Draws of m, and wider ones, join those seen. What those of m are worth. */
-static atvi_vi_worth take_lesson(atvi_vi *v, class *c, const atvi_member *m) {
+static atvi_vi_worth take_lesson(atvi_vi *v, lessons *c, const atvi_member *m) {
   atvi_cloud *seen = &c->seen;
   atvi_idx at = seen->n;
   atvi_member wide = *m;
@@ -105,7 +100,7 @@ static atvi_vi_worth take_lesson(atvi_vi *v, class *c, const atvi_member *m) {
 }
 
 /* What the draws of q in the last lesson say of the prior. */
-static double gained(const atvi_vi *v, const class *c) {
+static double gained(const atvi_vi *v, const lessons *c) {
   atvi_cloud l = c->seen;
   atvi_idx at = l.n - LESSON;
   l.log_pi += at;
@@ -118,7 +113,7 @@ static double gained(const atvi_vi *v, const class *c) {
 
 /* Usable points seen, as parameters, to c->u ...; returns how many. A usual draw of the posterior is d/2 below the highest: what is another d/2 below counts
  * less. */
-static atvi_idx gather(const atvi_vi *v, class *c) {
+static atvi_idx gather(const atvi_vi *v, lessons *c) {
   const atvi_cloud *seen = &c->seen;
   atvi_idx d = v->d, n = 0, at = 0;
   double top = -HUGE_VAL;
@@ -142,7 +137,7 @@ static atvi_idx gather(const atvi_vi *v, class *c) {
 }
 
 /* Mean and covariance (its factor) of the n points in c->u. */
-static bool frame(class *c, atvi_idx d, atvi_idx n) {
+static bool frame(lessons *c, atvi_idx d, atvi_idx n) {
   double sum = 0, *mean = c->mean, *cov = c->chol;
   memset(mean, 0, (size_t)d * sizeof *mean);
   memset(cov, 0, (size_t)(d * d) * sizeof *cov);
@@ -157,7 +152,7 @@ static bool frame(class *c, atvi_idx d, atvi_idx n) {
 }
 
 /* Points that a map takes to infinity, or whose gradient it does, do not count. */
-static void leave_out(const class *c, atvi_idx d, atvi_idx n) {
+static void leave_out(const lessons *c, atvi_idx d, atvi_idx n) {
   for (atvi_idx j = 0; j < n; j++)
     for (atvi_idx i = 0; i < d; i++) {
       double *u = &c->u[i * n + j], *du = &c->du[i * n + j];
@@ -167,7 +162,7 @@ static void leave_out(const class *c, atvi_idx d, atvi_idx n) {
 }
 
 /* Fits the stand-in to all points seen, in the present coordinates and their own frame, or that of m. */
-static atvi_status study(atvi_vi *v, class *c, const atvi_member *m) {
+static atvi_status study(atvi_vi *v, lessons *c, const atvi_member *m) {
   double left;
   atvi_idx n = gather(v, c);
   atvi_infer_space_inv(v->space, n, c->u, c->u);
@@ -180,7 +175,7 @@ static atvi_status study(atvi_vi *v, class *c, const atvi_member *m) {
 }
 
 /* Trains and fine-tunes m on the stand-in. */
-static atvi_status practise(atvi_vi *v, class *c, atvi_member *m) {
+static atvi_status practise(atvi_vi *v, lessons *c, atvi_member *m) {
   atvi_vi_rounds_opts o = {.beta = 1,
                            .step = HUGE_VAL,
                            .most = ROUNDS,
@@ -198,12 +193,12 @@ static atvi_status practise(atvi_vi *v, class *c, atvi_member *m) {
 /* ---- learning ---- */
 
 /* At most so many lessons from m on, which is worth *now; the best q in m, and what it is worth in *now. */
-static atvi_status learn(atvi_vi *v, class *c, atvi_member *m, double part, int most, atvi_vi_worth *now,
+static atvi_status learn(atvi_vi *v, lessons *c, atvi_member *m, double part, int most, atvi_vi_worth *now,
                          bool *enough) {
   atvi_member at;
   atvi_vi_worth best = *now, before = {0};
   if (!atvi_infer_vi_member_new(v, NULL, NULL, &at)) return ATVI_ENOMEM;
-  copy(v, m, &at);
+  atvi_infer_vi_member_copy(v, m, &at);
   for (int k = 0, idle = 0; k < most && !*enough && idle < IN_VAIN && has_room(c) && !atvi_infer_vi_over(v);
        k++) {
     ATVI_TRY(practise(v, c, &at));
@@ -212,10 +207,10 @@ static atvi_status learn(atvi_vi *v, class *c, atvi_member *m, double part, int 
     *enough = atvi_infer_vi_is_enough(v, part, ATVI_VI_GRADIENT_RUNS * LESSON,
                                       before.share > 0 ? &before : NULL, now);
     if (now->share > best.share || *enough) {
-      copy(v, &at, m);
+      atvi_infer_vi_member_copy(v, &at, m);
       best = *now;
     } else if (now->share < ASTRAY * best.share) {
-      copy(v, m, &at);
+      atvi_infer_vi_member_copy(v, m, &at);
     }
     before = *now;
   }
@@ -224,7 +219,7 @@ static atvi_status learn(atvi_vi *v, class *c, atvi_member *m, double part, int 
 }
 
 /* Parameters whose posterior reaches a bound are folded; folds stay if draws are worth as much after a lesson under them as after m's first. */
-static atvi_status try_folds(atvi_vi *v, class *c, atvi_member *m, double part, atvi_vi_worth *now,
+static atvi_status try_folds(atvi_vi *v, lessons *c, atvi_member *m, double part, atvi_vi_worth *now,
                              bool *enough) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
@@ -234,8 +229,8 @@ static atvi_status try_folds(atvi_vi *v, class *c, atvi_member *m, double part, 
   memcpy(old, v->space->map, bytes);
   v->space->stand_in = c->stand_in;
   atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
+  v->space->stand_in = NULL; /* whose coordinates are those of the old maps */
   bool able = atvi_infer_vi_fold(v, &draws, &one_sided);
-  v->space->stand_in = NULL;
   double *log_w = draws.log_lik; /* which nobody asks for */
   for (atvi_idx j = 0; j < draws.n; j++) log_w[j] = draws.log_pi[j] - draws.log_q[j];
   if (able && atvi_infer_vi_follow(v, &there_at, &draws, log_w)) {
@@ -243,7 +238,7 @@ static atvi_status try_folds(atvi_vi *v, class *c, atvi_member *m, double part, 
     atvi_infer_vi_slopes(v, &draws);
     ATVI_TRY(learn(v, c, &there_at, part, 1, &there, &enough_there));
     if (there.share > (one_sided ? 1 : v->tuning.as_good) * now->share) {
-      copy(v, &there_at, m);
+      atvi_infer_vi_member_copy(v, &there_at, m);
       *now = there;
       *enough = enough_there;
       return ATVI_OK;
@@ -264,7 +259,7 @@ static bool folded(const atvi_vi *v) {
   return any;
 }
 
-static atvi_status attend(atvi_vi *v, class *c, atvi_member *m, double part, bool maps, bool *enough) {
+static atvi_status attend(atvi_vi *v, lessons *c, atvi_member *m, double part, bool maps, bool *enough) {
   if (!has_room(c)) return ATVI_OK;
   atvi_vi_worth now = take_lesson(v, c, m);
   bool able = now.share * OWN > PER_DIM * (double)v->d;
@@ -280,15 +275,30 @@ static atvi_status attend(atvi_vi *v, class *c, atvi_member *m, double part, boo
   return ATVI_OK;
 }
 
-atvi_status atvi_infer_vi_learn(atvi_vi *v, atvi_member *m, double part, bool maps, bool *enough) {
-  class *c = maps ? v->class_ : NULL;
-  atvi_status status = c ? ATVI_OK : class_new(v, &c);
+atvi_status atvi_infer_vi_learn(atvi_vi *v, atvi_member *m, bool *enough) {
   *enough = false;
-  if (status == ATVI_OK) status = attend(v, c, m, part, maps, enough);
-  v->space->stand_in = NULL;
-  if (maps)
-    v->class_ = c;
-  else
-    atvi_infer_vi_class_free(c);
+  if (!v->lessons) ATVI_TRY(lessons_new(v, &v->lessons));
+  return attend(v, v->lessons, m, 1, true, enough);
+}
+
+atvi_status atvi_infer_vi_learn_more(atvi_vi *v, atvi_member *m, bool *enough) {
+  *enough = false;
+  return v->lessons ? attend(v, v->lessons, m, 1, false, enough) : ATVI_OK;
+}
+
+atvi_status atvi_infer_vi_learn_part(atvi_vi *v, atvi_member *m, double part, bool *enough) {
+  lessons *c;
+  *enough = false;
+  if (!atvi_infer_vi_can_learn(v)) return ATVI_OK;
+  atvi_status status = lessons_new(v, &c);
+  if (status == ATVI_OK) status = attend(v, c, m, part, false, enough);
+  atvi_infer_vi_lessons_free(c);
   return status;
+}
+
+void atvi_infer_vi_unlearn(atvi_vi *v) {
+  if (!v->lessons) return;
+  memcpy(v->space->map, v->lessons->map, (size_t)v->d * sizeof *v->space->map);
+  atvi_infer_vi_lessons_free(v->lessons);
+  v->lessons = NULL;
 }

@@ -93,8 +93,8 @@ static atvi_status add_component(atvi_vi *v, const atvi_peak *p, double lacking,
   if (!atvi_infer_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
   v->n_part++;
-  bool learned = false;
-  if (atvi_infer_vi_can_learn(v)) ATVI_TRY(atvi_infer_vi_learn(v, &part->at, share, false, &learned));
+  bool learned;
+  ATVI_TRY(atvi_infer_vi_learn_part(v, &part->at, share, &learned));
   if (!learned && !atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray).done)
     v->converged = false;
   part->log_evidence = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;

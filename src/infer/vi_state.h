@@ -36,7 +36,7 @@ typedef struct {
   /* Optimiser and arrays of training. */
   struct atvi_vi_trainer *trainer;
   /* Points that a stand-in for the likelihood is fitted to; NULL: there is none. */
-  struct atvi_vi_class *class_;
+  struct atvi_vi_lessons *lessons;
   /* Coordinates. */
   atvi_idx d;
   /* Parameters of the family. */
@@ -142,6 +142,8 @@ atvi_cloud atvi_infer_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n);
 atvi_vi_quality atvi_infer_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen);
 /* A member that is the family's starting point in the frame (shift, chol), NULL: the identity. False: out of memory. */
 bool atvi_infer_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m);
+/* Parameters and frame of one become those of another, which has none of its own bends. */
+void atvi_infer_vi_member_copy(const atvi_vi *v, const atvi_member *from, atvi_member *to);
 /* Evidence that the components found, the best and all together; log. */
 double atvi_infer_vi_best_evidence(const atvi_vi *v);
 double atvi_infer_vi_all_evidence(const atvi_vi *v);
@@ -270,11 +272,16 @@ ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *
 ATVI_CHECKED atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough);
 /* Whether training on a stand-in for the likelihood would cost less than on the model itself (vi_learn.c). */
 bool atvi_infer_vi_can_learn(const atvi_vi *v);
-/* Trains m, which stands for this part of the posterior, on a stand-in. maps: m is the first component; maps are chosen too, and what is learned is kept for the
- * next time. *enough: more would cost more than it saves; else m is as good as it got. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_infer_vi_learn(atvi_vi *v, atvi_member *m, double part, bool maps,
-                                             bool *enough);
-void atvi_infer_vi_class_free(struct atvi_vi_class *c); /* NULL is fine */
+/* Trains the first component m on a stand-in, before anything is known in its coordinates: chooses maps, and keeps what was learned for the next time. *enough: more
+ * would cost more than it saves; else m is as good as it got. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_learn(atvi_vi *v, atvi_member *m, bool *enough);
+/* The same later, if it has learned: maps stay as they are. */
+ATVI_CHECKED atvi_status atvi_infer_vi_learn_more(atvi_vi *v, atvi_member *m, bool *enough);
+/* The same for another component, which stands for this part of the posterior, where it would cost less than training; maps stay, and nothing is kept. */
+ATVI_CHECKED atvi_status atvi_infer_vi_learn_part(atvi_vi *v, atvi_member *m, double part, bool *enough);
+/* Maps are those before the first lesson, and nothing is kept: the ladder begins without folds. */
+void atvi_infer_vi_unlearn(atvi_vi *v);
+void atvi_infer_vi_lessons_free(struct atvi_vi_lessons *c); /* NULL is fine */
 /* Nats between prior and posterior: the mean of log likelihood - log evidence over draws with these log weights. */
 double atvi_infer_vi_gained(const atvi_vi *v, const atvi_cloud *c, const double *log_w);
 /* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was

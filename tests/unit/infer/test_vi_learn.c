@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A space with a stand-in for its likelihood, and fits to dear models, which are trained on one. */
-#include "infer/space.h"
-#include "infer/vi.h"
-#include "math/special.h"
-#include "math/stat/stat.h"
-#include "toys.h"
+#include "vi_world.h"
 
 enum { D = 6 };
 
@@ -96,24 +92,10 @@ static void space_has_the_gradient_of_its_stand_in(void) {
   }
 }
 
-static atvi_draws *fit(const toy *t, uint64_t seed, int threads) {
-  atvi_ctx *ctx = test_ctx();
-  atvi_evaluator *ev;
-  atvi_draws *d;
+static fitted fit_seed(const toy *t, int seed, int threads) {
   atvi_vi_opts o = atvi_infer_vi_defaults();
-  o.seed = seed;
-  atvi_ctx_set_threads(ctx, threads);
-  CHECK_OK(atvi_model_evaluator_new(ctx, &t->target, &ev));
-  CHECK_OK(atvi_infer_vi_run(ctx, ev, &o, &d));
-  atvi_model_evaluator_free(ev);
-  return d;
-}
-
-static void shut(atvi_draws *d) {
-  atvi_ctx *ctx = d->ctx;
-  atvi_draws_free(d);
-  atvi_ctx_free(ctx);
-  CHECK_INT(test_live, 0);
+  o.seed = (uint64_t)seed;
+  return fit_on(t, &o, threads);
 }
 
 /* Truncated normals: evidence and means are known. Most fits take no ladder, and few runs: 20 000 to 44 000 with 21 seeds of 24, at most 100 000; training on the
@@ -130,13 +112,14 @@ static void dear_models_are_learned(void) {
   for (int seed = 1; seed <= n; seed++) {
     toy t;
     set(&t, D);
-    atvi_draws *d = fit(&t, (uint64_t)seed, 1);
+    fitted f = fit_seed(&t, seed, 1);
+    const atvi_draws *d = f.d;
     CHECK(d->weight && d->made->steps > 0);
     few += d->made->evaluations < 40000 && d->made->rungs == 0;
     CHECK_ABS(d->made->log_evidence, log_z, 4 * d->made->log_evidence_se + 0.003);
     for (int i = 0; i < D; i++) /* 4 000 draws: four standard errors */
       CHECK_ABS(atvi_math_mean(d->n, d->x + i * d->n, d->weight), mean[i], 0.065 * SD[i]);
-    shut(d);
+    fitted_free(f);
   }
   CHECK(2 * few > n);
 }
@@ -144,16 +127,72 @@ static void dear_models_are_learned(void) {
 static void threads_do_not_matter(void) {
   toy t;
   set(&t, 4);
-  atvi_draws *a = fit(&t, 5, 1), *b = fit(&t, 5, 2);
-  CHECK_INT(a->n, b->n);
-  CHECK(memcmp(a->x, b->x, (size_t)(4 * a->n) * sizeof *a->x) == 0);
-  atvi_ctx *ca = a->ctx, *cb = b->ctx;
-  atvi_draws_free(a);
-  atvi_draws_free(b);
-  atvi_ctx_free(ca);
-  atvi_ctx_free(cb);
-  CHECK_INT(test_live, 0);
+  uint64_t key[2];
+  for (int k = 0; k < 2; k++) {
+    fitted f = fit_seed(&t, 5, 1 + k);
+    CHECK(f.d->made->steps > 0);
+    key[k] = atvi_hash(ATVI_HASH, f.d->x, (size_t)(4 * f.d->n) * sizeof *f.d->x);
+    fitted_free(f);
+  }
+  CHECK(key[0] == key[1]);
+}
+
+/* A likelihood with ripples that no polynomial has. */
+static double rippled(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  double sum = boxed(t, x, g, o);
+  for (atvi_idx j = 0; j < t->target.d; j++) {
+    sum += 0.5 * sin(120 * x[j]);
+    g[j] += 60 * cos(120 * x[j]);
+  }
+  return sum;
+}
+
+/* What was learned in vain leaves no folds behind, as the ladder is climbed without; and later lessons leave maps alone. */
+static void what_is_unlearned_leaves_nothing(void) {
+  toy t;
+  set(&t, 4);
+  atvi_vi_opts o = atvi_infer_vi_defaults();
+  inside *w = inside_new(&t, &o, 1);
+  atvi_vi *v = &w->v;
+  atvi_member top;
+  bool found, enough;
+  int folds = 0;
+  CHECK_OK(atvi_infer_vi_learn_more(v, w->m, &enough)); /* there is nothing to go on from */
+  CHECK(!enough && !v->lessons);
+  CHECK_OK(atvi_infer_vi_summit(v, &top, &found));
+  CHECK(found && atvi_infer_vi_can_learn(v));
+  CHECK_OK(atvi_infer_vi_learn(v, &top, &enough));
+  for (int i = 0; i < 4; i++) folds += v->space->map[i].kind == ATVI_MAP_SURJECTION;
+  CHECK(enough && folds > 0 && v->lessons && !v->space->stand_in && v->gained > 0);
+  atvi_infer_vi_unlearn(v);
+  for (int i = 0; i < 4; i++) CHECK_INT(v->space->map[i].kind, ATVI_MAP_PROBIT);
+  CHECK(!v->lessons);
+  CHECK_OK(atvi_infer_vi_learn_part(v, &top, 1, &enough));
+  for (int i = 0; i < 4; i++) CHECK_INT(v->space->map[i].kind, ATVI_MAP_PROBIT);
+  CHECK(!v->lessons);
+  inside_free(w);
+}
+
+/* Where no polynomial will do the model itself is trained on; evidence by quadrature. */
+static void ripples_are_right_too(void) {
+  enum { POINTS = 200000 };
+  toy t;
+  set(&t, 4);
+  t.lik = rippled;
+  double log_z = 0;
+  for (int i = 0; i < 4; i++) {
+    double sum = 0;
+    for (int k = 0; k < POINTS; k++) {
+      double x = (k + 0.5) / POINTS, z = (x - CENTRE[i]) / SD[i];
+      sum += exp(-0.5 * z * z + 0.5 * sin(120 * x)) / POINTS;
+    }
+    log_z += log(sum);
+  }
+  fitted f = fit_seed(&t, 1, 2);
+  CHECK_ABS(f.d->made->log_evidence, log_z, 4 * f.d->made->log_evidence_se + 0.003);
+  fitted_free(f);
 }
 
 TESTS({"space", space_has_the_gradient_of_its_stand_in}, {"learned", dear_models_are_learned},
-      {"threads", threads_do_not_matter})
+      {"threads", threads_do_not_matter}, {"unlearned", what_is_unlearned_leaves_nothing},
+      {"ripples", ripples_are_right_too})
