@@ -56,19 +56,12 @@ static bool is_affine(const atvi_vi *v, const atvi_mirror *m, const reflection *
 
 /* Whether q lacks most of the images of the draws. */
 static bool is_lacking(atvi_vi *v, const reflection *r) {
-  double have[PROBES], part[PROBES];
   atvi_cloud c = v->room;
-  atvi_idx good = 0, lacking = 0;
   c.cap = c.n = PROBES;
   memcpy(c.x, r->to, (size_t)(v->d * PROBES) * sizeof *c.x);
   atvi_infer_space_eval(
       v->space, &(atvi_space_batch){.B = PROBES, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
-  atvi_infer_vi_log_mass(v, v->n_part, &c, PROBES, part, have);
-  for (atvi_idx j = 0; j < PROBES; j++) {
-    good += isfinite(c.log_pi[j]);
-    lacking += isfinite(c.log_pi[j]) && !(have[j] > c.log_pi[j] - v->tuning.missed);
-  }
-  return (double)lacking > v->tuning.lacking * (double)good;
+  return atvi_infer_vi_missed_share(v, v->n_part, &c) > v->tuning.lacking;
 }
 
 /* One component more: the image of part k, if it has one and q lacks it. */

@@ -73,16 +73,23 @@ static double lacking(atvi_vi *v, atvi_peak *p) {
   return sum;
 }
 
-/* Has the newest component, whose draws these are, gone over to where others are already? */
-static bool is_astray(atvi_vi *v, const atvi_cloud *c) {
+double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c) {
   double have[ATVI_VI_TEST], part[ATVI_VI_TEST];
-  atvi_idx good = 0, new = 0;
-  atvi_infer_vi_log_mass(v, v->n_part - 1, c, ATVI_VI_TEST, part, have);
-  for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) {
+  atvi_idx good = 0, missed = 0;
+  ATVI_ASSERT(c->n <= ATVI_VI_TEST);
+  atvi_infer_vi_log_mass(v, n_part, c, c->n, part, have);
+  for (atvi_idx j = 0; j < c->n; j++) {
     good += isfinite(c->log_pi[j]);
-    new += isfinite(c->log_pi[j]) && !(have[j] > c->log_pi[j] - v->tuning.missed);
+    missed += isfinite(c->log_pi[j]) && !(have[j] > c->log_pi[j] - v->tuning.missed);
   }
-  return (double)new < v->tuning.lacking *(double)good;
+  return (double)missed / (double)good;
+}
+
+/* Has the newest component, whose draws these are, gone over to where others are already? */
+static bool is_astray(atvi_vi *v, const atvi_cloud *draws) {
+  atvi_cloud c = *draws;
+  c.n = ATVI_VI_TEST;
+  return atvi_infer_vi_missed_share(v, v->n_part - 1, &c) < v->tuning.lacking;
 }
 
 /* One component more, at p, a part `lacking` of which the others lack. much: it may overlap them. *astray: it is of no use. */

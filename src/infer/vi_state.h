@@ -294,6 +294,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *poin
 /* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. part[n]: scratch. */
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
                             double *out);
+/* Share of the points of a cloud, ATVI_VI_TEST at most, that have a density and at which the first n_part components lack it; NaN: none has one. */
+double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c);
 /* Looks for what the components miss. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 /* Trains components for it. Errors: ENOMEM. */
