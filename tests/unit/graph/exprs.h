@@ -5,6 +5,8 @@
 #define ATVI_TESTS_GRAPH_EXPRS_H
 
 #include "graph/internal.h"
+#include "graph/program.h"
+#include "testing.h"
 
 typedef struct {
   const char *name;
@@ -87,6 +89,27 @@ static inline atvi_node test_expr_node(atvi_graph *g, const test_expr *e, atvi_i
   if (e->op == ATVI_OP_FN) return atvi_graph_fn(g, (atvi_fn)e->fn, 0, e->n_arg, a);
   if (e->op == ATVI_OP_SELECT) return atvi_graph_select(g, a[0], a[1], a[2]);
   return e->n_arg == 1 ? atvi_graph_op1(g, e->op, a[0]) : atvi_graph_op2(g, e->op, a[0], a[1]);
+}
+
+/* Makes a module of a program with each allocation failing in turn; fewer than `most` of them. */
+static inline void test_module_sweep(atvi_ctx *ctx, atvi_graph *g, const atvi_prog_spec *spec,
+                                     const atvi_module_opts *opts, long most) {
+  for (long fail = 1;; fail++) {
+    atvi_module *m;
+    long live = test_live;
+    test_fail_at = test_allocs + fail;
+    atvi_status status = atvi_graph_module_new(ctx, g, 1, spec, opts, &m, NULL);
+    if (status == ATVI_OK) {
+      atvi_graph_module_free(m);
+      CHECK_INT(test_live, live);
+      break;
+    }
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(m == NULL);
+    CHECK_INT(test_live, live);
+    CHECK(fail < most);
+  }
+  test_fail_at = 0;
 }
 
 #endif

@@ -312,22 +312,7 @@ static void sweep(bool compile) {
   for (int i = 0; i < 50; i++) y = op1(ATVI_OP_SIN, op2(ATVI_OP_ADD, y, in(i)));
   atvi_prog_spec spec = {.name = "p", .n_in = 1, .in = {{0, 50, false}}, .n_out = 1, .out = {{1, &y, false}}};
   atvi_module_opts opts = {.compile = compile, .cache_dir = cache};
-  for (long fail = 1;; fail++) {
-    atvi_module *m;
-    long live = test_live;
-    test_fail_at = test_allocs + fail;
-    atvi_status status = atvi_graph_module_new(ctx, g, 1, &spec, &opts, &m, NULL);
-    if (status == ATVI_OK) {
-      atvi_graph_module_free(m);
-      CHECK_INT(test_live, live);
-      break;
-    }
-    CHECK_INT(status, ATVI_ENOMEM);
-    CHECK(m == NULL);
-    CHECK_INT(test_live, live);
-    CHECK(fail < 100);
-  }
-  test_fail_at = 0;
+  test_module_sweep(ctx, g, &spec, &opts, 100);
 }
 
 static void memory_failures(void) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops found in straight-line code, and the C made of them against the interpreter. */
+#include "exprs.h"
 #include "graph/internal.h"
 #include "testing.h"
 #include <unistd.h>
@@ -265,22 +266,7 @@ static void memory_failures(void) {
   const atvi_node *x = hierarchy(200, &n);
   atvi_prog_spec spec = one_output(n, x);
   atvi_module_opts opts = {.compile = true, .cache_dir = cache};
-  for (long fail = 1;; fail++) {
-    atvi_module *m;
-    long live = test_live;
-    test_fail_at = test_allocs + fail;
-    atvi_status status = atvi_graph_module_new(ctx, g, 1, &spec, &opts, &m, NULL);
-    if (status == ATVI_OK) {
-      atvi_graph_module_free(m);
-      CHECK_INT(test_live, live);
-      break;
-    }
-    CHECK_INT(status, ATVI_ENOMEM);
-    CHECK(m == NULL);
-    CHECK_INT(test_live, live);
-    CHECK(fail < 200);
-  }
-  test_fail_at = 0;
+  test_module_sweep(ctx, g, &spec, &opts, 200);
   end();
 }
 
