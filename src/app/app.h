@@ -114,6 +114,9 @@ typedef struct {
   double checkpoint_s;
   /* The checkpoint stays when the fit is complete: the caller removes it once all that follows is done. */
   bool keeps_checkpoint;
+  /* fit.nc is left to the caller. It is written by a process of its own, and one forked while other threads work may never get the memory
+   * they were asking for. */
+  bool leaves_nc;
 } atvi_app_fit_opts;
 
 typedef struct {

@@ -15,6 +15,7 @@
 #include "app/resume.h"
 #include "infer/fit.h"
 #include "io/file.h"
+#include "io/netcdf.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -280,6 +281,23 @@ static atvi_status watch(work *w) {
   return status;
 }
 
+/* fit.nc of the methods that have draws and lack it: now that no thread works beside. */
+static void export_nc(const work *w) {
+  if (atvi_io_netcdf_available(w->ctx) != ATVI_OK) {
+    atvi_log(w->ctx, ATVI_LOG_NOTE, "fit.nc was not written: %s", atvi_errmsg(w->ctx));
+    return;
+  }
+  for (atvi_idx i = 0; i < w->n; i++) {
+    const char *dir = w->job[i].fit.out, *fit = atvi_pool_printf(w->pool, "%s/fit.json", dir),
+               *nc = atvi_pool_printf(w->pool, "%s/fit.nc", dir), *text;
+    bool lacks = fit && nc && access(fit, F_OK) == 0 && access(nc, F_OK) != 0;
+    atvi_app_export_opts o = {.fit = {.where = dir, .interpret = w->opts->fit.model.interpret},
+                              .format = "nc"};
+    if (lacks && atvi_app_export(w->ctx, w->pool, &o, &text) != ATVI_OK)
+      atvi_log(w->ctx, ATVI_LOG_LOST, "%s was not written: %s", nc, atvi_errmsg(w->ctx));
+  }
+}
+
 static atvi_status side_by_side(work *w) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < w->n; i++) n += !atvi_app_record_has(&w->rec, 1, w->job[i].method);
@@ -289,6 +307,7 @@ static atvi_status side_by_side(work *w) {
     job *j = &w->job[i];
     if (atvi_app_record_has(&w->rec, 1, j->method)) continue;
     j->threads = share > 1 ? share : 1;
+    j->fit.leaves_nc = true;
     j->started = pthread_create(&j->thread, NULL, thread_main, j) == 0;
   }
   atvi_status status = watch(w);
@@ -301,6 +320,7 @@ static atvi_status side_by_side(work *w) {
     if (!w->job[i].begun && !atvi_app_record_has(&w->rec, 1, w->job[i].method))
       status = fit_one(&w->all, NULL, NULL, i, &stopped);
   }
+  export_nc(w);
   return status;
 }
 

@@ -421,7 +421,7 @@ typedef struct {
   char words[WORDS];
 } verdict;
 
-/* The other process. It has this thread alone, of which the C library takes care. */
+/* The other process. It has this thread alone: the others must have been asleep. */
 static void write_apart(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path,
                         int fd) {
   verdict v = {0};

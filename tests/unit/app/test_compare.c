@@ -2,6 +2,7 @@
 #include "app/compare.h"
 #include "app/report.h"
 #include "io/file.h"
+#include "io/netcdf.h"
 #include "models.h"
 
 /* mu ~ normal(0.4, 2.385), y ~ normal(mu, 0.731): the posterior is normal with known mean and sd. */
@@ -64,6 +65,12 @@ static void compares(bool parallel) {
   static const char *const files[] = {"out/compare.csv",     "out/compare.json",     "out/atvi/weighted.csv",
                                       "out/ram/scores.json", "out/map/summary.json", "out/ram/predict.csv"};
   for (int i = 0; i < 6; i++) CHECK(access(in_dir(files[i]), R_OK) == 0);
+  bool nc = atvi_io_netcdf_available(w.ctx) == ATVI_OK;
+  for (const char *const *m = (const char *const[]){"atvi", "ram", "map", NULL}; *m; m++) {
+    char path[32];
+    snprintf(path, sizeof path, "out/%s/fit.nc", *m);
+    CHECK((access(in_dir(path), R_OK) == 0) == nc);
+  }
   /* the same again fits nothing again, and one more method is added */
   struct stat before, after;
   CHECK(stat(in_dir("out/ram/draws.csv"), &before) == 0);
