@@ -240,18 +240,29 @@ static void polish(finder *f) {
   f->n = kept;
 }
 
+/* Row i of the covariance, from the eigenvectors of the Hessian: four sums at a time, which do not wait for each other. */
+static void covariance_item(void *arg, atvi_idx i, int worker) {
+  const finder *f = arg;
+  const double *v = f->vector, *value = f->value;
+  atvi_idx d = f->d;
+  (void)worker;
+  for (atvi_idx j = 0; j <= i; j += 4) {
+    double sum[4] = {0};
+    const double *row[4];
+    for (atvi_idx c = 0; c < 4; c++) row[c] = v + (j + c <= i ? j + c : i) * d;
+    for (atvi_idx k = 0; k < d; k++)
+      for (int c = 0; c < 4; c++) sum[c] += v[i * d + k] * row[c][k] * value[k];
+    for (atvi_idx c = 0; c < 4 && j + c <= i; c++) f->a[i * d + j + c] = sum[c];
+  }
+}
+
 /* The covariance's Cholesky factor takes the place of the Hessian. */
-static void set_normal(const finder *f, end *e) {
+static void set_normal(finder *f, end *e) {
   atvi_idx d = f->d;
   decompose(f, e);
   for (atvi_idx k = 0; k < d; k++) f->value[k] = 1 / fmax(f->value[k], ATVI_PEAK_FLOOR);
-  for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx j = 0; j <= i; j++) {
-      double sum = 0;
-      for (atvi_idx k = 0; k < d; k++) sum += f->vector[i * d + k] * f->vector[j * d + k] * f->value[k];
-      e->hess[i * d + j] = sum;
-      f->a[i * d + j] = sum;
-    }
+  atvi_parallel(f->s->ctx, d, covariance_item, f);
+  for (atvi_idx i = 0; i < d; i++) memcpy(e->hess + i * d, f->a + i * d, (size_t)(i + 1) * sizeof *e->hess);
   bool sound = atvi_math_cholesky(d, e->hess);
   e->log_evidence = e->climb->f + 0.5 * (double)d * ATVI_LOG_2PI;
   for (atvi_idx i = 0; i < d; i++) {
