@@ -12,6 +12,7 @@
 #include "model/evaluator.h"
 #include "model/model.h"
 #include <jansson.h>
+#include <sys/types.h>
 
 /* atvi_diag_summary_new, with advice after the first message of every code. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
@@ -213,7 +214,17 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
                                             const char *path);
 
-/* fit.nc of a new fit, if there is a netCDF library; errors are logged and do not fail the fit. */
-void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir);
+/* A process that writes fit.nc while its parent does something else. */
+typedef struct {
+  pid_t pid; /* 0: there is none */
+  int fd;    /* what it found */
+  const char *dir;
+} atvi_export_process;
+
+/* fit.nc of a new fit, if there is a netCDF library: between the two calls anything may be done that leaves the draws alone. Errors are
+ * logged and do not fail the fit. */
+void atvi_app_export_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir,
+                           atvi_export_process *p);
+void atvi_app_export_end(atvi_ctx *ctx, atvi_export_process *p); /* zeroed is fine */
 
 #endif

@@ -432,20 +432,33 @@ static void write_apart(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *f
   _exit(put == (ssize_t)sizeof v ? 0 : 1);
 }
 
-atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
-  int fd[2], how = 0;
-  verdict v;
-  ssize_t got;
+static atvi_status start(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path,
+                         atvi_export_process *p) {
+  int fd[2];
+  *p = (atvi_export_process){0};
   if (pipe(fd) != 0) return atvi_io_file_cannot(ctx, "write", path, errno);
   pid_t pid = fork();
   if (pid == 0) write_apart(ctx, pool, fit, path, fd[1]);
   int err = errno;
   close(fd[1]);
-  do got = pid > 0 ? read(fd[0], &v, sizeof v) : 0;
-  while (got < 0 && errno == EINTR);
+  if (pid > 0) {
+    p->pid = pid;
+    p->fd = fd[0];
+    return ATVI_OK;
+  }
   close(fd[0]);
-  if (pid < 0) return atvi_io_file_cannot(ctx, "write", path, err);
-  while (waitpid(pid, &how, 0) < 0 && errno == EINTR) continue;
+  return atvi_io_file_cannot(ctx, "write", path, err);
+}
+
+static atvi_status finish(atvi_ctx *ctx, atvi_export_process *p) {
+  int how = 0;
+  verdict v;
+  ssize_t got;
+  do got = read(p->fd, &v, sizeof v);
+  while (got < 0 && errno == EINTR);
+  close(p->fd);
+  while (waitpid(p->pid, &how, 0) < 0 && errno == EINTR) continue;
+  p->pid = 0;
   if (got != (ssize_t)sizeof v)
     return WIFSIGNALED(how) ? ATVI_FAIL(ctx, ATVI_EIO, "the netCDF library ended its process with signal %d",
                                         WTERMSIG(how))
@@ -455,11 +468,28 @@ atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export
   return v.status == ATVI_OK ? ATVI_OK : ATVI_FAIL(ctx, v.status, "%s", v.words);
 }
 
-void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir) {
+atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
+  atvi_export_process p;
+  ATVI_TRY(start(ctx, pool, fit, path, &p));
+  return finish(ctx, &p);
+}
+
+static void tell_lost(atvi_ctx *ctx, const char *dir) {
+  atvi_log(ctx, ATVI_LOG_LOST, "%s/fit.nc was not written: %s; atvi export %s --format nc writes it", dir,
+           atvi_errmsg(ctx), dir);
+}
+
+void atvi_app_export_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir,
+                           atvi_export_process *p) {
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
+  *p = (atvi_export_process){0};
   if (path && atvi_io_netcdf_available(ctx) != ATVI_OK)
     atvi_log(ctx, ATVI_LOG_NOTE, "fit.nc was not written: %s", atvi_errmsg(ctx));
-  else if (!path || atvi_app_export_nc(ctx, pool, fit, path) != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_LOST, "%s/fit.nc was not written: %s; atvi export %s --format nc writes it", dir,
-             atvi_errmsg(ctx), dir);
+  else if (!path || start(ctx, pool, fit, path, p) != ATVI_OK)
+    tell_lost(ctx, dir);
+  p->dir = dir;
+}
+
+void atvi_app_export_end(atvi_ctx *ctx, atvi_export_process *p) {
+  if (p->pid > 0 && finish(ctx, p) != ATVI_OK) tell_lost(ctx, p->dir);
 }

@@ -184,11 +184,13 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   out->reason = s->verdict == ATVI_VERDICT_OK ? NULL : atvi_diag_summary_reason(s)->text;
   out->stopped = y->draws->made->end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, out->dir, &r);
+  atvi_export_process nc = {0};
   if (status == ATVI_OK && !o->leaves_nc)
-    atvi_app_export_after_fit(
-        ctx, pool, &(atvi_export_fit){r.plain, r.weighted, atvi_verdict_name(s->verdict)}, out->dir);
+    atvi_app_export_begin(ctx, pool, &(atvi_export_fit){r.plain, r.weighted, atvi_verdict_name(s->verdict)},
+                          out->dir, &nc);
   if (status == ATVI_OK && o->no_report) drop(pool, out->dir, "report.html"); /* of an earlier fit */
   if (status == ATVI_OK) atvi_app_report_finish(report, y, s, r.how, &out->report);
+  atvi_app_export_end(ctx, &nc);
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
 }
 
