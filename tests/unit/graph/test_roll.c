@@ -190,18 +190,18 @@ static void irregular_copies(void) {
 /* More code than fits into a function beside the loops, whose values are read far away from it. */
 static void loops_among_long_code(void) {
   begin();
-  enum { N = 5000 };
+  enum { N = 2500 };
   static atvi_node x[N];
   for (int i = 0; i < N; i++) {
     atvi_node a = i < 16 ? in(i) : x[i - 16], b = i < 3 ? in(3) : x[(i * 31) % i];
     x[i] = op2(ATVI_OP_ADD, op2(ATVI_OP_MUL, con(0.5 + 1e-5 * i), a), op2(ATVI_OP_MUL, con(0.25), b));
     if (i % 3 == 1) x[i] = op1(i % 2 ? ATVI_OP_SIN : ATVI_OP_TANH, x[i]);
-    if (i > N - 1000) x[i] = op2(ATVI_OP_MUL, op2(ATVI_OP_SUB, in(i), x[i % 97]), x[i % 11]);
+    if (i > N - 500) x[i] = op2(ATVI_OP_MUL, op2(ATVI_OP_SUB, in(i), x[i % 97]), x[i % 11]);
   }
   atvi_prog_spec spec = one_output(N, x);
   atvi_graph_code code;
   atvi_pieces p = roll(&spec, &code);
-  CHECK(p.n > 1600);
+  CHECK(p.n > 800);
   check_order(&code, &p);
   compare(&spec, 1e-12);
   end();
