@@ -4,7 +4,7 @@
  *           for the price of the largest. A block goes back if a step did not raise its own part of the density.
  * Integral  h = f_0 + sum_b (f_b - log det(H_b) / 2) at these maxima, but for a constant. Its gradient is that of f, as blocks are at
  *           their maxima, and that of the determinants, from columns on either side of the centre along each column of chol_0; so is
- *           its Hessian, where mixed derivatives of the determinants are left out. */
+ *           its Hessian, with columns along every two of them for mixed derivatives. */
 #include "infer/vi_blocks.h"
 #include "math/linalg.h"
 #include <math.h>
@@ -21,11 +21,14 @@ enum {
 #define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
 #define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
 #define FAR 3.0         /* the longest step of a block, and of the centre, in standard deviations */
+#define LONGER 4.0      /* times as far may the next step of a block lead */
 #define FLAT 0.05       /* least curvature of the integral, where it is about 1 */
 #define FALL 1e-3       /* nats that a block may lose by rounding */
 #define SETTLED 0.02    /* nats that all blocks of a column may still rise together */
-#define STEP_DROP 1.0   /* nats that a step may lead down: the integrals over blocks are rough */
+#define STEP_DROP 1.0   /* nats that a step may lead down, at first: the integrals over blocks are rough */
+#define SHORTEST 0.02   /* of a step: what leads down even then is a ridge that curves, or a kink */
 #define OTHER_FAR 4.0   /* standard deviations from the maximum of a block: another one */
+#define WITHIN 2.0      /* standard deviations of what is common, in which all its maxima must be */
 #define OTHER_RISE 0.1  /* nats that a block may still rise at what counts as a maximum */
 
 typedef struct {
@@ -57,6 +60,8 @@ typedef struct atvi_vi_finder {
   bool scaled;
   /* [common], [common][common] */
   double *grad, *curve, *value, *vector, *move;
+  /* Nats by which the integral may still rise from the centre. */
+  double gain;
 } finder;
 
 static double *reals(atvi_pool *pool, atvi_idx n) { return atvi_pool_take(pool, (size_t)n, sizeof(double)); }
@@ -190,8 +195,7 @@ static void newton(finder *f, atvi_idx b, atvi_idx j, atvi_idx at, atvi_idx B) {
   for (atvi_idx i = 0; i < n; i++) y[i] = c->tg[p->of[i] * nc + j];
   double rise = known ? solve(n, h, y) : spread(p, y), log_det = known ? 0 : -2 * p->log_det;
   for (atvi_idx i = 0; i < n && known; i++) log_det += 2 * log(h[i * n + i]);
-  double cut = rise > 0.5 * FAR * FAR ? FAR / sqrt(2 * rise) : 1;
-  for (atvi_idx i = 0; i < n; i++) c->tstep[p->of[i] * nc + j] = cut * y[i];
+  for (atvi_idx i = 0; i < n; i++) c->tstep[p->of[i] * nc + j] = y[i];
   c->trise[b * nc + j] = rise;
   c->tlog_det[b * nc + j] = log_det;
   double *keep = c->thess + hess_at(f, b, j);
@@ -260,13 +264,18 @@ static void accept(finder *f, atvi_idx b, atvi_idx j) {
   if (b > 0) memcpy(c->hess + hess, c->thess + hess, (size_t)(p->n * p->n) * sizeof *c->hess);
 }
 
-/* Brings the blocks of all columns, which begin at x, to their maxima. */
+/* Share of a step that promises `rise` which is `most` standard deviations long. */
+static double cut(double rise, double most) { return rise > 0.5 * most * most ? most / sqrt(2 * rise) : 1; }
+
+/* Brings the blocks of all columns, which begin at x, to their maxima. Steps may be the longer the more of them did not lead there: what is common may have moved a block
+ * by hundreds of its standard deviations. */
 static void settle(finder *f) {
   columns *c = &f->c;
   atvi_idx n = f->a->b->n, d = f->a->v->d;
   memcpy(c->tx, c->x, (size_t)(d * c->n) * sizeof *c->x);
   for (atvi_idx k = 0; k < (1 + n) * c->n; k++) c->f[k] = -HUGE_VAL;
-  for (int pass = 0; pass < NEWTON; pass++) {
+  double far = FAR;
+  for (int pass = 0; pass < NEWTON; pass++, far *= LONGER) {
     double most = 0;
     look(f);
     for (atvi_idx j = 0; j < c->n; j++) {
@@ -288,19 +297,19 @@ static void settle(finder *f) {
       for (atvi_idx i = 0; i < p->n; i++)
         for (atvi_idx j = 0; j < c->n; j++) {
           atvi_idx k = p->of[i] * c->n + j;
-          c->tx[k] = c->x[k] + c->share[b * c->n + j] * c->step[k];
+          c->tx[k] = c->x[k] + c->share[b * c->n + j] * cut(c->rise[b * c->n + j], far) * c->step[k];
         }
     }
   }
 }
 
-/* h of a column, with what the last steps promise. */
+/* h of a column, with what the last steps promise where that is little: far from a maximum it may be anything. */
 static double integral(const finder *f, atvi_idx j) {
   const columns *c = &f->c;
   double h = c->f[j];
   for (atvi_idx b = 1; b <= f->a->b->n; b++) {
     atvi_idx at = b * c->n + j;
-    h += c->f[at] + c->rise[at] - 0.5 * c->log_det[at];
+    h += c->f[at] + (c->rise[at] < OTHER_RISE ? c->rise[at] : 0) - 0.5 * c->log_det[at];
   }
   return h;
 }
@@ -329,22 +338,42 @@ static double along(const finder *f, atvi_idx j, atvi_idx k) {
 
 /* ---- what is common ---- */
 
-/* Columns: the centre, and two along each column of chol_0. */
+/* Columns: the centre, two along each column of chol_0, and one along every two of them. */
+static atvi_idx beside(atvi_idx n) { return 1 + 2 * n + n * (n - 1) / 2; }
+
+/* The one along columns k and i < k. */
+static atvi_idx along_both(atvi_idx n, atvi_idx k, atvi_idx i) { return 1 + 2 * n + k * (k - 1) / 2 + i; }
+
+/* Where column j is, in standard deviations: y[n]. */
+static void offsets(atvi_idx n, atvi_idx j, double *y) {
+  memset(y, 0, (size_t)n * sizeof *y);
+  if (j == 0) return;
+  if (j <= 2 * n) {
+    y[(j - 1) / 2] = j % 2 ? SIDE : -SIDE;
+    return;
+  }
+  for (atvi_idx k = 1; k < n; k++)
+    for (atvi_idx i = 0; i < k; i++)
+      if (along_both(n, k, i) == j) y[k] = y[i] = SIDE;
+}
+
 static void spread_out(finder *f) {
   const atvi_vi_arrow *a = f->a;
   const atvi_vi_piece *p0 = &a->piece[0];
   columns *c = &f->c;
   for (atvi_idx j = 0; j < c->n; j++) {
-    atvi_idx k = (j - 1) / 2;
-    double side = j == 0 ? 0 : j % 2 ? SIDE : -SIDE;
-    for (atvi_idx i = 0; i < p0->n; i++)
-      c->x[p0->of[i] * c->n + j] = p0->mean[i] + (i >= k && j > 0 ? side * p0->chol[i * p0->n + k] : 0);
+    double y[ATVI_VI_BLOCK_MOST], by[ATVI_VI_BLOCK_MOST];
+    offsets(p0->n, j, y);
+    for (atvi_idx i = 0; i < p0->n; i++) {
+      by[i] = 0;
+      for (atvi_idx k = 0; k <= i; k++) by[i] += p0->chol[i * p0->n + k] * y[k];
+      c->x[p0->of[i] * c->n + j] = p0->mean[i] + by[i];
+    }
     for (atvi_idx b = 1; b <= a->b->n; b++) {
       const atvi_vi_piece *p = &a->piece[b];
       for (atvi_idx l = 0; l < p->n; l++) {
         double x = p->mean[l];
-        for (atvi_idx i = k; i < p0->n && j > 0; i++)
-          x += p->slope[l * p0->n + i] * side * p0->chol[i * p0->n + k];
+        for (atvi_idx i = 0; i < p0->n; i++) x += p->slope[l * p0->n + i] * by[i];
         c->x[p->of[l] * c->n + j] = x;
       }
     }
@@ -385,9 +414,13 @@ static void take_blocks(finder *f) {
     for (atvi_idx l = 0; l < p->n; l++) {
       const double *x = c->x + p->of[l] * c->n, *step = c->step + p->of[l] * c->n;
       double *s = p->slope + l * p0->n;
-      p->mean[l] = x[0] + step[0];
-      for (atvi_idx k = 0; k < p0->n && c->n > 1; k++)
-        s[k] = (x[1 + 2 * k] + step[1 + 2 * k] - x[2 + 2 * k] - step[2 + 2 * k]) / (2 * SIDE);
+      const double *rise = c->rise + b * c->n;
+      p->mean[l] = x[0] + cut(rise[0], FAR) * step[0];
+      for (atvi_idx k = 0; k < p0->n && c->n > 1; k++) {
+        atvi_idx up = 1 + 2 * k, down = 2 + 2 * k;
+        s[k] = x[up] + cut(rise[up], FAR) * step[up] - x[down] - cut(rise[down], FAR) * step[down];
+        s[k] /= 2 * SIDE;
+      }
       for (atvi_idx k = p0->n - 1; k >= 0 && c->n > 1; k--) { /* from y_0 to x_0: s chol_0 = s_y */
         for (atvi_idx i = k + 1; i < p0->n; i++) s[k] -= s[i] * p0->chol[i * p0->n + k];
         s[k] /= p0->chol[k * p0->n + k];
@@ -418,11 +451,11 @@ static bool first_widths(finder *f) {
   return true;
 }
 
-/* Gradient and negative Hessian of h in y_0. False: one of the columns cannot be evaluated. */
+/* Gradient and negative Hessian of h in y_0. False: one of the columns beside the centre cannot be evaluated. */
 static bool derivatives(finder *f) {
   atvi_idx n = f->a->piece[0].n;
   double mid = determinants(f, 0);
-  for (atvi_idx j = 0; j < f->c.n; j++)
+  for (atvi_idx j = 0; j <= 2 * n; j++)
     if (!isfinite(integral(f, j))) return false;
   for (atvi_idx k = 0; k < n; k++) {
     double up = determinants(f, 1 + 2 * k), down = determinants(f, 2 + 2 * k);
@@ -432,8 +465,12 @@ static bool derivatives(finder *f) {
     f->curve[k * n + k] += 0.5 * (up - 2 * mid + down) / (SIDE * SIDE);
   }
   for (atvi_idx i = 0; i < n; i++)
-    for (atvi_idx k = 0; k < i; k++)
-      f->curve[i * n + k] = f->curve[k * n + i] = 0.5 * (f->curve[i * n + k] + f->curve[k * n + i]);
+    for (atvi_idx k = 0; k < i; k++) {
+      double both = determinants(f, along_both(n, i, k)),
+             mean = 0.5 * (f->curve[i * n + k] + f->curve[k * n + i]);
+      both = (both - determinants(f, 1 + 2 * i) - determinants(f, 1 + 2 * k) + mid) / (SIDE * SIDE);
+      f->curve[i * n + k] = f->curve[k * n + i] = mean + (isfinite(both) ? 0.5 * both : 0);
+    }
   return true;
 }
 
@@ -451,11 +488,11 @@ static double step_common(finder *f) {
     gain += 0.5 * g * g / f->value[e];
     for (atvi_idx i = 0; i < n; i++) f->move[i] += f->vector[i * n + e] * g / f->value[e];
   }
-  double cut = gain > 0.5 * FAR * FAR ? FAR / sqrt(2 * gain) : 1;
+  double part = cut(gain, FAR);
   for (atvi_idx i = n - 1; i >= 0; i--) { /* to x_0 */
     double sum = 0;
     for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * n + k] * f->move[k];
-    f->move[i] = cut * sum;
+    f->move[i] = part * sum;
   }
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx k = 0; k < n; k++) {
@@ -492,7 +529,7 @@ static void move_centre(finder *f, double part) {
   }
 }
 
-/* From the end of a climb, x[d]. False: it does not come to a maximum, or there is no time. */
+/* From the end of a climb, x[d], as near to a maximum as steps lead: q of what is common follows its weights from there. False: it cannot be evaluated, or there is no time. */
 static bool maximise(finder *f, const double *x) {
   atvi_vi_arrow *a = f->a;
   atvi_vi_piece *p0 = &a->piece[0];
@@ -511,32 +548,41 @@ static bool maximise(finder *f, const double *x) {
   if (!isfinite(integral(f, 0)) || !first_widths(f)) return false;
   take_blocks(f);
   f->scaled = true;
-  double gain = HUGE_VAL, top = integral(f, 0), part = 1;
-  for (int round = 0; round < ROUNDS && gain > ATVI_OPTIMUM_RISE; round++) {
+  double top = -HUGE_VAL, drop = STEP_DROP;
+  f->gain = HUGE_VAL;
+  memset(f->move, 0, (size_t)p0->n * sizeof *f->move);
+  double pending = 0; /* the part of the last step that was taken and not looked at */
+  for (int round = 0; round < ROUNDS && f->gain > ATVI_OPTIMUM_RISE;) {
     if (atvi_infer_vi_late(a->v)) return false;
-    c->n = 1 + 2 * p0->n;
+    c->n = beside(p0->n);
     spread_out(f);
     settle(f);
-    if (!(integral(f, 0) > top - STEP_DROP)) { /* the step was too long: back by half of it */
-      part *= 0.5;
-      move_centre(f, -part);
+    double h = integral(f, 0);
+    if (!(h > top - drop)) { /* the step was too long: back by half of it */
+      if (pending < SHORTEST) break;
+      pending *= 0.5;
+      move_centre(f, -pending);
       continue;
     }
-    top = integral(f, 0);
+    if (h < top) drop *= 0.5; /* lest it goes to and fro */
+    top = h;
+    round++;
+    pending = 0;
     if (!derivatives(f)) {
       for (atvi_idx i = 0; i < p0->n * p0->n; i++) p0->chol[i] *= 0.3;
       continue;
     }
     take_blocks(f);
-    gain = step_common(f);
-    if (!isfinite(gain)) return false;
-    move_centre(f, part = 1);
+    f->gain = step_common(f);
+    if (!isfinite(f->gain)) return false;
+    move_centre(f, pending = 1);
     atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ROUNDS, "the maximum is %.2g nats higher",
-                       gain);
+                       f->gain);
   }
+  if (f->gain > ATVI_OPTIMUM_RISE) move_centre(f, -pending);
   memcpy(a->from, p0->mean, (size_t)p0->n * sizeof *a->from);
   atvi_infer_vi_piece_log_det(p0);
-  return gain <= ATVI_OPTIMUM_RISE;
+  return isfinite(f->gain);
 }
 
 /* Widths of the halves: such that the density falls no faster than that of the block, anywhere up to WIDTHS standard deviations. */
@@ -584,6 +630,22 @@ static double far_off(const atvi_vi_piece *p, const double *x, atvi_idx stride) 
 static void centre(const finder *f, double *x) {
   for (atvi_idx b = 0; b <= f->a->b->n; b++)
     for (atvi_idx i = 0; i < f->a->piece[b].n; i++) x[f->a->piece[b].of[i]] = f->a->piece[b].mean[i];
+}
+
+/* chol_0 becomes so wide that x[d], another maximum of the integral, is not far off: q of what is common can then follow its weights there. */
+static void reach(finder *f, const double *x) {
+  atvi_vi_piece *p = &f->a->piece[0];
+  atvi_idx n = p->n;
+  if (!(far_off(p, x, 1) > WITHIN * WITHIN)) return;
+  for (atvi_idx i = 0; i < n; i++)
+    for (atvi_idx k = 0; k <= i; k++) {
+      double sum = (x[p->of[i]] - p->mean[i]) * (x[p->of[k]] - p->mean[k]) / (WITHIN * WITHIN);
+      for (atvi_idx l = 0; l <= k; l++) sum += p->chol[i * n + l] * p->chol[k * n + l];
+      f->curve[i * n + k] = sum;
+    }
+  if (!atvi_math_cholesky(n, f->curve)) return;
+  memcpy(p->chol, f->curve, (size_t)(n * n) * sizeof *p->chol);
+  atvi_infer_vi_piece_log_det(p);
 }
 
 typedef enum { SINGLE, MOVED, SEVERAL } others;
@@ -647,7 +709,8 @@ void atvi_infer_vi_arrow_climb(const atvi_vi_arrow *a, atvi_idx n, const double 
       double *to = chol + hess_at(f, b, j);
       bool known = isfinite(c->f[b * n + j]) && !isnan(h[0]) && inverse_chol(p->n, h, to);
       if (!known) memcpy(to, p->chol, (size_t)(p->n * p->n) * sizeof *to);
-      for (atvi_idx i = 0; i < p->n && known; i++) mid[p->of[i] * n + j] += c->step[p->of[i] * n + j];
+      double part = cut(c->rise[b * n + j], FAR);
+      for (atvi_idx i = 0; i < p->n && known; i++) mid[p->of[i] * n + j] += part * c->step[p->of[i] * n + j];
     }
 }
 
@@ -657,7 +720,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   finder f = {.a = a};
   atvi_climb_batch batch;
   atvi_climb *climb;
-  atvi_idx d = a->v->d, best = 0, most = 1 + 2 * a->piece[0].n;
+  atvi_idx d = a->v->d, best = 0, most = beside(a->piece[0].n);
   atvi_climb **all = atvi_pool_take(a->pool, (size_t)n, sizeof *all);
   double *end = reals(a->pool, d * n), *top = reals(a->pool, d * TOPS), h[TOPS];
   *found = false;
@@ -688,8 +751,8 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   }
   if (!isfinite(h[best])) return ATVI_OK;
   *found = climb_on(&f, n, end, top + best * d, &h[best]) == SINGLE;
-  for (atvi_idx t = 0; t < TOPS; t++)
-    if (h[t] > h[best] - ATVI_NEGLIGIBLE && far_off(&a->piece[0], top + t * d, 1) > 1) *found = false;
+  for (atvi_idx t = 0; t < TOPS && *found; t++)
+    if (h[t] > h[best] - ATVI_NEGLIGIBLE) reach(&f, top + t * d);
   if (*found) measure_widths(&f);
   *kept = f;
   return ATVI_OK;
