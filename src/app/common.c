@@ -151,7 +151,7 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   else if (atvi_app_no_data(out) && !how.text) /* for the model of a fit it was reported then */
     atvi_log(ctx, ATVI_LOG_WARN,
              "every observation is missing: the data say nothing, and the posterior is the prior");
-  if (status == ATVI_OK && out->model->info.reason[0])
+  if (status == ATVI_OK && out->model->info.reason[0] && !atvi_stop_asked(ctx)) /* a stop ends the compiler */
     atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, which is several times slower: %s",
              out->model->info.reason);
   return status;

@@ -210,19 +210,25 @@ typedef struct {
 } atvi_export_fit;
 
 /* netCDF-4 in the layout of ArviZ's InferenceData, written by a process of its own: libhdf5 may crash if memory
- * is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM. */
+ * is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM, ESTOP. */
 ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
                                             const char *path);
+
+/* The same in this process, which nothing stops. */
+ATVI_CHECKED atvi_status atvi_app_export_nc_here(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
+                                                 const char *path);
 
 /* A process that writes fit.nc while its parent does something else. */
 typedef struct {
   pid_t pid; /* 0: there is none */
   int fd;    /* what it found */
+  /* A request to stop came before it was started: these are results so far, and are written. */
+  bool so_far;
   const char *dir;
 } atvi_export_process;
 
 /* fit.nc of a new fit, if there is a netCDF library: between the two calls anything may be done that leaves the draws alone. Errors are
- * logged and do not fail the fit. */
+ * logged and do not fail the fit. A request to stop that comes between begin and the end of the process ends it. */
 void atvi_app_export_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir,
                            atvi_export_process *p);
 void atvi_app_export_end(atvi_ctx *ctx, atvi_export_process *p); /* zeroed is fine */

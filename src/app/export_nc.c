@@ -10,25 +10,38 @@
  *   observed_data         (time, ...)
  *   prior                 (chain, draw, ...)
  *
- * The schema requires a date, created_at; otherwise the same fit gives the same bytes. */
+ * The schema requires a date, created_at; otherwise the same fit gives the same bytes.
+ *
+ * Functions add_... define a part of the file and remember its values, which are put when everything is defined (io/netcdf.h). */
 #include "app/common.h"
 #include "io/arrays.h"
-#include "io/file.h"
 #include "io/netcdf.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { AXES = ATVI_ARRAY_DIMS + 3 };
 
-typedef struct {
+typedef struct writer writer;
+
+/* The values of a variable: one of integer, word and real if they are in memory as they are to be put, else gather makes them. */
+typedef struct values {
+  int group, var;
+  const int64_t *integer;
+  const char *const *word;
+  const double *real;
+  void (*gather)(const writer *w, const struct values *v, double *out); /* out[n] */
+  atvi_idx n;
+  /* What gather takes them from; NULL: it does not need it, or for from: the data. */
+  const atvi_draws *draws;
+  const atvi_array *array;
+  const atvi_group *from;
+} values;
+
+struct writer {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const atvi_export_fit *fit;
@@ -37,7 +50,11 @@ typedef struct {
   atvi_idx n_observed; /* series of fit->plain, the first */
   const char **name;   /* [n_observed] unique */
   const char **axis;   /* [n_data] name of the dimension along the rows of a data set */
-} writer;
+  atvi_idx *at;        /* [n_observed] first row of a series in groups */
+  atvi_draws prior;
+  atvi_idx n_later, cap;
+  values *later; /* [n_later] to be put at the end */
+};
 
 /* A group, its future contents, and the names in it so far. */
 typedef struct {
@@ -47,6 +64,11 @@ typedef struct {
   const atvi_array *array; /* [n_array] */
   const char **taken;      /* [n_taken] of dimensions and of variables */
 } group;
+
+/* The pool remembers if there is no memory. */
+static void put_later(writer *w, values v) {
+  if (ATVI_PUSH(w->pool, w->later, w->n_later, w->cap)) w->later[w->n_later++] = v;
+}
 
 /* ---- attributes ---- */
 
@@ -119,13 +141,12 @@ static const char *take(const writer *w, group *g, const char *name, bool made) 
 }
 
 /* word: NULL if labels are numbers */
-static void index_dim(const writer *w, const group *g, const char *name, atvi_idx n, const int64_t *label,
+static void index_dim(writer *w, const group *g, const char *name, atvi_idx n, const int64_t *label,
                       const char *const *word, int *dim) {
   *dim = atvi_io_netcdf_dim(w->f, g->id, name, n);
-  if (word)
-    atvi_io_netcdf_words(w->f, g->id, name, 1, dim, word);
-  else
-    atvi_io_netcdf_integers(w->f, g->id, name, 1, dim, label);
+  int var = word ? atvi_io_netcdf_words(w->f, g->id, name, 1, dim)
+                 : atvi_io_netcdf_integers(w->f, g->id, name, 1, dim);
+  put_later(w, (values){.group = g->id, .var = var, .word = word, .integer = word ? NULL : label});
 }
 
 /* 0, 1, ...; NULL: out of memory */
@@ -136,7 +157,7 @@ static const int64_t *count(const writer *w, atvi_idx n) {
 }
 
 /* g->array is to be set; n_chain = 0: without draws. draw: their numbers; NULL: all. */
-static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, atvi_idx n, const int64_t *draw,
+static atvi_status begin(writer *w, const char *name, atvi_idx n_chain, atvi_idx n, const int64_t *draw,
                          group *g) {
   atvi_idx most = 2 + w->fit->plain->about->n_data + g->n_array * (1 + ATVI_ARRAY_DIMS);
   g->taken = atvi_pool_take(w->pool, (size_t)most, sizeof *g->taken);
@@ -152,7 +173,7 @@ static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, at
   return ATVI_OK;
 }
 
-static atvi_status array_dims(const writer *w, group *g, const atvi_array *a, int *dim) {
+static atvi_status array_dims(writer *w, group *g, const atvi_array *a, int *dim) {
   for (int k = 0; k < a->n_dim; k++) {
     const char *name = take(w, g, atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k), true);
     if (!name) return ATVI_ENOMEM;
@@ -174,23 +195,30 @@ static void note_bounds(const writer *w, const group *g, int var, const atvi_dra
   if (upper) atvi_io_netcdf_note_reals(w->f, g->id, var, "upper", 1, &c[0].upper);
 }
 
-static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, const atvi_array *a,
-                             double *room) {
+static void gather_array(const writer *w, const values *v, double *out) {
+  const atvi_draws *d = v->draws;
+  const atvi_array *a = v->array;
+  (void)w;
+  for (atvi_idx i = 0; i < d->n; i++)
+    for (atvi_idx j = 0; j < a->n; j++) out[i * a->n + j] = d->x[(a->first + j) * d->n + i];
+}
+
+static atvi_status add_array(writer *w, group *g, const atvi_draws *d, const atvi_array *a) {
   int dim[AXES] = {g->chain, g->draw};
   ATVI_TRY(array_dims(w, g, a, dim + 2));
-  for (atvi_idx i = 0; i < d->n; i++)
-    for (atvi_idx j = 0; j < a->n; j++) room[i * a->n + j] = d->x[(a->first + j) * d->n + i];
   const char *name = take(w, g, a->name, false);
   if (!name) return ATVI_ENOMEM;
-  int var = atvi_io_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
+  int var = atvi_io_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false);
   note_bounds(w, g, var, d, a);
   if (a->first >= d->n_param) atvi_io_netcdf_note(w->f, g->id, var, "kind", "derived");
+  put_later(w, (values){g->id, var, .gather = gather_array, .n = d->n * a->n, .draws = d, .array = a});
   return ATVI_OK;
 }
 
-static atvi_status put_draws(const writer *w, const char *name, const atvi_draws *d, group *g) {
+/* d is kept until its values are put. */
+static atvi_status add_draws(writer *w, const char *name, const atvi_draws *d, group *g) {
   atvi_array *array;
-  atvi_idx n, most = 1;
+  atvi_idx n;
   const char **names = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *names);
   atvi_idx *derived = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *derived);
   if (!names || !derived) return ATVI_ENOMEM;
@@ -198,29 +226,34 @@ static atvi_status put_draws(const writer *w, const char *name, const atvi_draws
   ATVI_TRY(atvi_io_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
   *g = (group){.n_array = n, .array = array};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, g));
-  for (atvi_idx i = 0; i < n; i++) most = array[i].n > most ? array[i].n : most;
-  double *room = atvi_block(w->ctx, (size_t)(most * d->n) * sizeof *room);
-  if (!room) return ATVI_ENOMEM;
-  atvi_status status = ATVI_OK;
-  for (atvi_idx i = 0; status == ATVI_OK && i < n; i++) status = put_array(w, g, d, &array[i], room);
-  atvi_block_free(w->ctx, room);
-  return status;
+  for (atvi_idx i = 0; i < n; i++) ATVI_TRY(add_array(w, g, d, &array[i]));
+  return ATVI_OK;
 }
 
-static atvi_status put_stats(const writer *w, const char *name, const atvi_draws *d) {
+static void gather_lp(const writer *w, const values *v, double *out) {
+  (void)w;
+  for (atvi_idx i = 0; i < v->n; i++) out[i] = v->draws->log_prior[i] + v->draws->log_lik[i];
+}
+
+static void gather_weight(const writer *w, const values *v, double *out) {
+  const double *weight = v->draws->weight;
+  (void)w;
+  for (atvi_idx i = 0; i < v->n; i++) out[i] = weight ? weight[i] : 1 / (double)v->n;
+}
+
+static atvi_status add_stats(writer *w, const char *name, const atvi_draws *d) {
   group g = {0};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, &g));
   note_made(w, g.id);
   const int dim[] = {g.chain, g.draw};
-  double *x = atvi_block(w->ctx, (size_t)d->n * sizeof *x);
-  if (!x) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < d->n; i++) x[i] = d->log_prior[i] + d->log_lik[i];
-  atvi_io_netcdf_reals(w->f, g.id, "lp", 2, dim, false, x);
-  atvi_io_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false, d->log_prior);
-  atvi_io_netcdf_reals(w->f, g.id, "log_lik", 2, dim, false, d->log_lik);
-  for (atvi_idx i = 0; i < d->n; i++) x[i] = d->weight ? d->weight[i] : 1 / (double)d->n;
-  atvi_io_netcdf_reals(w->f, g.id, "weight", 2, dim, !d->weight, x);
-  atvi_block_free(w->ctx, x);
+  int lp = atvi_io_netcdf_reals(w->f, g.id, "lp", 2, dim, false);
+  int log_prior = atvi_io_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false);
+  int log_lik = atvi_io_netcdf_reals(w->f, g.id, "log_lik", 2, dim, false);
+  int weight = atvi_io_netcdf_reals(w->f, g.id, "weight", 2, dim, !d->weight);
+  put_later(w, (values){g.id, lp, .gather = gather_lp, .n = d->n, .draws = d});
+  put_later(w, (values){g.id, log_prior, .real = d->log_prior});
+  put_later(w, (values){g.id, log_lik, .real = d->log_lik});
+  put_later(w, (values){g.id, weight, .gather = gather_weight, .n = d->n, .draws = d});
   return ATVI_OK;
 }
 
@@ -261,7 +294,8 @@ static atvi_status name_all(writer *w) {
   const atvi_draws *d = w->fit->plain;
   w->name = atvi_pool_take(w->pool, (size_t)d->n_series + 1, sizeof *w->name);
   w->axis = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *w->axis);
-  if (!w->name || !w->axis) return ATVI_ENOMEM;
+  w->at = atvi_pool_take(w->pool, (size_t)d->n_series + 1, sizeof *w->at);
+  if (!w->name || !w->axis || !w->at) return ATVI_ENOMEM;
   while (w->n_observed < d->n_series && d->series[w->n_observed].kind == ATVI_SERIES_OBSERVED)
     w->n_observed++;
   for (atvi_idx s = 0; s < w->n_observed; s++) {
@@ -270,6 +304,7 @@ static atvi_status name_all(writer *w) {
     w->axis[of->data] =
         d->about->n_data == 1 ? word : atvi_pool_printf(w->pool, "%s_%s", word, data_name(w, of));
     w->name[s] = series_name(w, s);
+    w->at[s] = s ? w->at[s - 1] + d->series[s - 1].n : 0;
     if (!w->name[s]) return ATVI_ENOMEM;
   }
   return atvi_pool_status(w->pool);
@@ -278,51 +313,50 @@ static atvi_status name_all(writer *w) {
 /* ---- series ---- */
 
 /* Dimensions along the rows of every data set that has one, also as coordinates. */
-static atvi_status row_dims(const writer *w, group *g, int *dim) {
+static atvi_status row_dims(writer *w, group *g, int *dim) {
   for (atvi_idx s = 0; s < w->n_observed; s++) {
     const atvi_draws_series *x = &w->fit->plain->series[s];
     if (dim[x->data] >= 0) continue;
     const char *name = take(w, g, w->axis[x->data], false);
     if (!name) return ATVI_ENOMEM;
     dim[x->data] = atvi_io_netcdf_dim(w->f, g->id, name, x->n);
-    atvi_io_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false, x->time);
+    int var = atvi_io_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false);
+    put_later(w, (values){g->id, var, .real = x->time});
   }
   return ATVI_OK;
 }
 
-/* Values of series a, rows by elements: of draw b of a group, or the data. Held-out values are not part of
- * the data. */
-static void gather(const writer *w, const atvi_array *a, const atvi_group *from, const atvi_idx *at,
-                   atvi_idx b, double *out) {
+static bool simulated(const atvi_group *from) { return from && strcmp(from->name, "predictive") == 0; }
+
+/* Rows by elements, of all draws of a group, or the data. Held-out values are not part of the data. */
+static void gather_series(const writer *w, const values *v, double *out) {
+  const atvi_array *a = v->array;
+  const atvi_group *from = v->from;
   const atvi_draws_series *s = w->fit->plain->series + a->first;
-  bool simulated = from && strcmp(from->name, "predictive") == 0;
-  for (atvi_idx r = 0; r < s->n; r++)
-    for (atvi_idx j = 0; j < a->n; j++) {
-      bool known = simulated || !(s[j].mark[r] & ATVI_MARK_HELD);
-      *out++ = !known ? NAN : from ? from->x[(at[a->first + j] + r) * from->n_draw + b] : s[j].value[r];
-    }
+  for (atvi_idx b = 0; b < (from ? from->n_draw : 1); b++)
+    for (atvi_idx r = 0; r < s->n; r++)
+      for (atvi_idx j = 0; j < a->n; j++) {
+        bool known = simulated(from) || !(s[j].mark[r] & ATVI_MARK_HELD);
+        *out++ = !known ? NAN : from ? from->x[(w->at[a->first + j] + r) * from->n_draw + b] : s[j].value[r];
+      }
 }
 
-static atvi_status put_series(const writer *w, group *g, const atvi_array *a, const atvi_group *from,
-                              const atvi_idx *at, int rows) {
+static atvi_status add_series(writer *w, group *g, const atvi_array *a, const atvi_group *from, int rows) {
   const atvi_draws_series *s = w->fit->plain->series + a->first;
-  atvi_idx B = from ? from->n_draw : 1, each = s->n * a->n;
   int dim[AXES] = {g->chain, g->draw}, n_dim = from ? 2 : 0;
   dim[n_dim++] = rows;
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
   const char *name = take(w, g, a->name, false);
-  double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
-  if (!room) return ATVI_ENOMEM;
-  for (atvi_idx b = 0; b < B; b++) gather(w, a, from, at, b, room + b * each);
+  if (!name) return ATVI_ENOMEM;
   /* counts are small numbers and compress to an eighth; log likelihoods do not */
-  bool pack = from && strcmp(from->name, "predictive") == 0;
-  atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
-  atvi_block_free(w->ctx, room);
+  int var = atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, simulated(from));
+  atvi_idx n = (from ? from->n_draw : 1) * s->n * a->n;
+  put_later(w, (values){g->id, var, .gather = gather_series, .n = n, .array = a, .from = from});
   return ATVI_OK;
 }
 
 /* Numbers of the draws of a group in each chain. */
-static atvi_status begin_series(const writer *w, const char *name, const atvi_group *from, group *g) {
+static atvi_status begin_series(writer *w, const char *name, const atvi_group *from, group *g) {
   const atvi_draws *d = w->fit->plain;
   if (!from) return begin(w, name, 0, 0, NULL, g);
   atvi_idx n_chain = from->n_draw % d->n_chain == 0 ? d->n_chain : 1, each = from->n_draw / n_chain;
@@ -333,19 +367,15 @@ static atvi_status begin_series(const writer *w, const char *name, const atvi_gr
 }
 
 /* from NULL: the data. */
-static atvi_status put_all_series(const writer *w, const char *name, const atvi_group *from) {
+static atvi_status add_all_series(writer *w, const char *name, const atvi_group *from) {
   const atvi_draws *d = w->fit->plain;
   atvi_array *array;
   atvi_idx n;
-  atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)w->n_observed + 1, sizeof *kin),
-           *at = kin + w->n_observed;
+  atvi_idx *kin = atvi_pool_take(w->pool, (size_t)w->n_observed + 1, sizeof *kin);
   int *rows = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *rows);
   if (!kin || !rows) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < d->about->n_data; k++) rows[k] = -1;
-  for (atvi_idx s = 0; s < w->n_observed; s++) {
-    kin[s] = d->series[s].data;
-    at[s] = s ? at[s - 1] + d->series[s - 1].n : 0;
-  }
+  for (atvi_idx s = 0; s < w->n_observed; s++) kin[s] = d->series[s].data;
   ATVI_TRY(atvi_io_arrays_find(w->pool, w->n_observed, w->name, kin, &n, &array));
   group g = {.n_array = n, .array = array};
   ATVI_TRY(begin_series(w, name, from, &g));
@@ -355,141 +385,83 @@ static atvi_status put_all_series(const writer *w, const char *name, const atvi_
                         "and do not add up to log_lik of sample_stats.");
   ATVI_TRY(row_dims(w, &g, rows));
   for (atvi_idx i = 0; i < n; i++)
-    ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[d->series[array[i].first].data]));
+    ATVI_TRY(add_series(w, &g, &array[i], from, rows[d->series[array[i].first].data]));
   return ATVI_OK;
 }
 
 /* ---- the whole ---- */
 
-static atvi_status put_prior(const writer *w, const atvi_group *from) {
+static atvi_status add_prior(writer *w, const atvi_group *from) {
   const atvi_draws *d = w->fit->plain;
-  const atvi_draws prior = {
-      .n = from->n_draw, .n_chain = 1, .n_param = d->n_param, .n_col = d->n_col, .col = d->col, .x = from->x};
   group g = {0};
-  return put_draws(w, "prior", &prior, &g);
+  w->prior = (atvi_draws){
+      .n = from->n_draw, .n_chain = 1, .n_param = d->n_param, .n_col = d->n_col, .col = d->col, .x = from->x};
+  return add_draws(w, "prior", &w->prior, &g);
 }
 
-static atvi_status put_groups(writer *w) {
+static atvi_status add_groups(writer *w) {
   const atvi_draws *d = w->fit->plain;
   const atvi_group *predictive = atvi_draws_group(d, "predictive"), *log_lik = atvi_draws_group(d, "log_lik"),
                    *prior = atvi_draws_group(d, "prior");
   if (predictive && log_lik) {
     ATVI_TRY(name_all(w));
-    ATVI_TRY(put_all_series(w, "posterior_predictive", predictive));
-    ATVI_TRY(put_all_series(w, "log_likelihood", log_lik));
-    ATVI_TRY(put_all_series(w, "observed_data", NULL));
+    ATVI_TRY(add_all_series(w, "posterior_predictive", predictive));
+    ATVI_TRY(add_all_series(w, "log_likelihood", log_lik));
+    ATVI_TRY(add_all_series(w, "observed_data", NULL));
   }
-  return prior ? put_prior(w, prior) : ATVI_OK;
+  return prior ? add_prior(w, prior) : ATVI_OK;
 }
 
-static atvi_status put_fit(writer *w) {
+static atvi_status add_fit(writer *w) {
   const atvi_export_fit *fit = w->fit;
   group g = {0};
   note_library(w, ATVI_NETCDF_ROOT);
   note_made(w, ATVI_NETCDF_ROOT);
-  ATVI_TRY(put_draws(w, "posterior", fit->plain, &g));
+  ATVI_TRY(add_draws(w, "posterior", fit->plain, &g));
   note_made(w, g.id);
   if (fit->weighted)
     atvi_io_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
                         "These draws count equally. The draws behind them are in weighted_posterior, and "
                         "their weights in weighted_sample_stats.");
-  ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
+  ATVI_TRY(add_stats(w, "sample_stats", fit->plain));
   if (fit->weighted) {
-    ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
-    ATVI_TRY(put_stats(w, "weighted_sample_stats", fit->weighted));
+    ATVI_TRY(add_draws(w, "weighted_posterior", fit->weighted, &g));
+    ATVI_TRY(add_stats(w, "weighted_sample_stats", fit->weighted));
   }
-  return put_groups(w);
+  return add_groups(w);
 }
 
-static atvi_status write_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
+/* room: for the values that are gathered */
+static void put(const writer *w, const values *v, double *room) {
+  const double *real = v->gather ? room : v->real;
+  if (v->gather) v->gather(w, v, room);
+  if (v->word)
+    atvi_io_netcdf_put_words(w->f, v->group, v->var, v->word);
+  else if (v->integer)
+    atvi_io_netcdf_put_integers(w->f, v->group, v->var, v->integer);
+  else
+    atvi_io_netcdf_put_reals(w->f, v->group, v->var, real);
+}
+
+static atvi_status put_all(const writer *w) {
+  atvi_idx most = 1;
+  ATVI_TRY(atvi_pool_status(w->pool));
+  for (atvi_idx i = 0; i < w->n_later; i++) most = w->later[i].n > most ? w->later[i].n : most;
+  double *room = atvi_block(w->ctx, (size_t)most * sizeof *room);
+  if (!room) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < w->n_later; i++) put(w, &w->later[i], room);
+  atvi_block_free(w->ctx, room);
+  return ATVI_OK;
+}
+
+atvi_status atvi_app_export_nc_here(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
+                                    const char *path) {
   writer w = {.ctx = ctx, .pool = pool, .fit = fit};
   date(w.created_at);
   ATVI_TRY(atvi_io_netcdf_new(ctx, path, &w.f));
-  atvi_status status = put_fit(&w);
+  atvi_status status = add_fit(&w);
+  if (status == ATVI_OK) status = put_all(&w);
   if (status == ATVI_OK) status = atvi_io_netcdf_commit(w.f);
   atvi_io_netcdf_free(w.f);
   return status;
-}
-
-/* ---- a process for it ---- */
-
-enum { WORDS = 1024 };
-
-/* What the other process found: its status and, if it failed, its message. */
-typedef struct {
-  atvi_status status;
-  char words[WORDS];
-} verdict;
-
-/* The other process. It has this thread alone: the others must have been asleep. */
-static void write_apart(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path,
-                        int fd) {
-  verdict v = {0};
-  signal(SIGINT, SIG_IGN); /* from a terminal: for our parent, who waits */
-  v.status = write_nc(ctx, pool, fit, path);
-  if (v.status != ATVI_OK) snprintf(v.words, sizeof v.words, "%s", atvi_errmsg(ctx));
-  ssize_t put = write(fd, &v, sizeof v); /* shorter than PIPE_BUF: never torn */
-  _exit(put == (ssize_t)sizeof v ? 0 : 1);
-}
-
-static atvi_status start(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path,
-                         atvi_export_process *p) {
-  int fd[2];
-  *p = (atvi_export_process){0};
-  if (pipe(fd) != 0) return atvi_io_file_cannot(ctx, "write", path, errno);
-  pid_t pid = fork();
-  if (pid == 0) write_apart(ctx, pool, fit, path, fd[1]);
-  int err = errno;
-  close(fd[1]);
-  if (pid > 0) {
-    p->pid = pid;
-    p->fd = fd[0];
-    return ATVI_OK;
-  }
-  close(fd[0]);
-  return atvi_io_file_cannot(ctx, "write", path, err);
-}
-
-static atvi_status finish(atvi_ctx *ctx, atvi_export_process *p) {
-  int how = 0;
-  verdict v;
-  ssize_t got;
-  do got = read(p->fd, &v, sizeof v);
-  while (got < 0 && errno == EINTR);
-  close(p->fd);
-  while (waitpid(p->pid, &how, 0) < 0 && errno == EINTR) continue;
-  p->pid = 0;
-  if (got != (ssize_t)sizeof v)
-    return WIFSIGNALED(how) ? ATVI_FAIL(ctx, ATVI_EIO, "the netCDF library ended its process with signal %d",
-                                        WTERMSIG(how))
-                            : ATVI_FAIL(ctx, ATVI_EIO, "the netCDF library ended its process with status %d",
-                                        WEXITSTATUS(how));
-  v.words[WORDS - 1] = 0;
-  return v.status == ATVI_OK ? ATVI_OK : ATVI_FAIL(ctx, v.status, "%s", v.words);
-}
-
-atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
-  atvi_export_process p;
-  ATVI_TRY(start(ctx, pool, fit, path, &p));
-  return finish(ctx, &p);
-}
-
-static void tell_lost(atvi_ctx *ctx, const char *dir) {
-  atvi_log(ctx, ATVI_LOG_LOST, "%s/fit.nc was not written: %s; atvi export %s --format nc writes it", dir,
-           atvi_errmsg(ctx), dir);
-}
-
-void atvi_app_export_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir,
-                           atvi_export_process *p) {
-  const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
-  *p = (atvi_export_process){0};
-  if (path && atvi_io_netcdf_available(ctx) != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_NOTE, "fit.nc was not written: %s", atvi_errmsg(ctx));
-  else if (!path || start(ctx, pool, fit, path, p) != ATVI_OK)
-    tell_lost(ctx, dir);
-  p->dir = dir;
-}
-
-void atvi_app_export_end(atvi_ctx *ctx, atvi_export_process *p) {
-  if (p->pid > 0 && finish(ctx, p) != ATVI_OK) tell_lost(ctx, p->dir);
 }

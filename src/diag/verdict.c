@@ -30,6 +30,8 @@ typedef struct {
   atvi_idx cap;
   /* A message already says that chains disagree or never move; its consequences are not repeated. */
   bool apart;
+  /* The first of the parameters that share a message about bounds. */
+  const atvi_summary_column *like;
 } judge;
 
 /* Adds a message (text NULL: out of memory, noticed at the end) and makes the verdict at least that bad. */
@@ -374,23 +376,56 @@ static void nuts_rule(judge *j) {
         m->max_depth_hits);
 }
 
-/* A bound that cuts the posterior. */
+/* 1: the lower bound, 2: the upper, 3: both. */
+static int sides(const atvi_summary_column *c) { return c->reaches_lower + 2 * c->reaches_upper; }
+
+/* Whether c belongs to the array, or is the parameter of a unit, of which j->like is another, and reaches the same side. */
+static bool reaches_like(const judge *j, const atvi_summary_column *c) {
+  size_t n = strcspn(c->name, ".");
+  return sides(c) == sides(j->like) && n == strcspn(j->like->name, ".") &&
+         memcmp(c->name, j->like->name, n) == 0;
+}
+
+static void bound_of_one(judge *j, const atvi_summary_column *c) {
+  bool upper = c->reaches_upper;
+  if (sides(c) == 3)
+    ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
+        "%s reaches both of its bounds: its density is still about %.0f %% of its largest at %g, and %.0f "
+        "%% at %g. If they are guesses rather than facts, widen the prior and see whether the result "
+        "changes.",
+        c->name, 100 * c->at_lower, c->lower, 100 * c->at_upper, c->upper);
+  else
+    ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
+        "%s reaches its %s bound %g: its density is still about %.0f %% of its largest there. If that "
+        "bound is a guess rather than a fact, widen the prior and see whether the result changes.",
+        c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower,
+        100 * (upper ? c->at_upper : c->at_lower));
+}
+
+/* least: the lowest density at a bound, relative to its largest */
+static void bound_of_many(judge *j, double least) {
+  static const char *const which[] = {"", "lower bounds", "upper bounds", "bounds on both sides"};
+  ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
+      "%s reach their %s: their densities are still at least %.0f %% of their largest there. If these bounds "
+      "are guesses rather than facts, widen the prior and see whether the result changes.",
+      names(j, reaches_like), which[sides(j->like)], 100 * least);
+}
+
+/* A bound that cuts the posterior; elements of an array, and units, share a message. */
 static void bounds_rule(judge *j) {
+  const atvi_summary_column *col = j->s->col;
   for (atvi_idx k = 0; k < j->s->n_param; k++) {
-    const atvi_summary_column *c = &j->s->col[k];
-    bool upper = c->reaches_upper;
-    if (c->reaches_lower && upper)
-      ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
-          "%s reaches both of its bounds: its density is still about %.0f %% of its largest at %g, and %.0f "
-          "%% at %g. If they are guesses rather than facts, widen the prior and see whether the result "
-          "changes.",
-          c->name, 100 * c->at_lower, c->lower, 100 * c->at_upper, c->upper);
-    else if (c->reaches_lower || upper)
-      ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
-          "%s reaches its %s bound %g: its density is still about %.0f %% of its largest there. If that "
-          "bound is a guess rather than a fact, widen the prior and see whether the result changes.",
-          c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower,
-          100 * (upper ? c->at_upper : c->at_lower));
+    atvi_idx n = 0, first = -1;
+    double least = HUGE_VAL;
+    j->like = &col[k];
+    for (atvi_idx i = 0; sides(&col[k]) && i < j->s->n_param && (n == 0 || first == k); i++) {
+      if (!reaches_like(j, &col[i])) continue;
+      if (n++ == 0) first = i;
+      if (col[i].reaches_lower) least = fmin(least, col[i].at_lower);
+      if (col[i].reaches_upper) least = fmin(least, col[i].at_upper);
+    }
+    if (first == k && n == 1) bound_of_one(j, &col[k]);
+    if (first == k && n > 1) bound_of_many(j, least);
   }
 }
 

@@ -9,6 +9,7 @@
 
 /* From the interface of netCDF, which has not changed since version 4.6.2 of 2018, the first that can write to memory. */
 enum { NETCDF4 = 0x1000, TYPE_DOUBLE = 6, TYPE_INT64 = 10, TYPE_STRING = 12, OWN_ATTRIBUTES = -1 };
+enum { ERROR_DEFINED = -38 }; /* "not allowed in data mode" */
 enum { FIRST_BYTES = 1 << 16, NAME_BYTES = 256, PACK_LEVEL = 1 };
 
 typedef struct {
@@ -84,6 +85,8 @@ struct atvi_netcdf {
   const char *path;
   int id;    /* of the library; -1: closed */
   int error; /* the first; 0: none */
+  /* Values have been put, and nothing may be defined any more. */
+  bool defined;
 };
 
 atvi_status atvi_io_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out) {
@@ -147,67 +150,83 @@ static const char *clean(const char *name, char out[NAME_BYTES]) {
 
 static bool going(const atvi_netcdf *f) { return f->error == 0; }
 
+/* Whether a definition is possible. */
+static bool defining(atvi_netcdf *f) {
+  if (going(f) && f->defined) f->error = ERROR_DEFINED;
+  return going(f);
+}
+
+/* Whether values can be put; the library ends the definitions itself. */
+static bool putting(atvi_netcdf *f) {
+  f->defined = true;
+  return going(f);
+}
+
 static int inside(const atvi_netcdf *f, int group) { return group == ATVI_NETCDF_ROOT ? f->id : group; }
 
 int atvi_io_netcdf_group(atvi_netcdf *f, const char *name) {
   char safe[NAME_BYTES];
   int id = ATVI_NETCDF_ROOT;
-  if (going(f)) f->error = lib.group(f->id, clean(name, safe), &id);
+  if (defining(f)) f->error = lib.group(f->id, clean(name, safe), &id);
   return id;
 }
 
 int atvi_io_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n) {
   char safe[NAME_BYTES];
   int id = -1;
-  if (going(f)) f->error = lib.dim(inside(f, group), clean(name, safe), (size_t)n, &id);
+  if (defining(f)) f->error = lib.dim(inside(f, group), clean(name, safe), (size_t)n, &id);
   return id;
 }
 
 static int variable(atvi_netcdf *f, int group, const char *name, int type, int n_dim, const int *dim) {
   char safe[NAME_BYTES];
   int id = -1;
-  if (going(f)) f->error = lib.var(inside(f, group), clean(name, safe), type, n_dim, dim, &id);
+  if (defining(f)) f->error = lib.var(inside(f, group), clean(name, safe), type, n_dim, dim, &id);
   return id;
 }
 
-int atvi_io_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
-                         const double *x) {
+int atvi_io_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack) {
   int var = variable(f, group, name, TYPE_DOUBLE, n_dim, dim);
   if (going(f) && pack && n_dim > 0) f->error = lib.deflate(inside(f, group), var, 1, 1, PACK_LEVEL);
-  if (going(f)) f->error = lib.put_reals(inside(f, group), var, x);
   return var;
 }
 
-int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
-                            const int64_t *x) {
-  _Static_assert(sizeof(long long) == sizeof(int64_t), "the library takes long long");
-  int var = variable(f, group, name, TYPE_INT64, n_dim, dim);
-  if (going(f)) f->error = lib.put_integers(inside(f, group), var, (const long long *)x);
-  return var;
+int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim) {
+  return variable(f, group, name, TYPE_INT64, n_dim, dim);
 }
 
-int atvi_io_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
-                         const char *const *x) {
-  int var = variable(f, group, name, TYPE_STRING, n_dim, dim);
-  /* the library only reads them, although its prototype does not say so */
-  if (going(f)) f->error = lib.put_words(inside(f, group), var, (const char **)x);
-  return var;
+int atvi_io_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim) {
+  return variable(f, group, name, TYPE_STRING, n_dim, dim);
 }
 
 static int owner(int var) { return var == ATVI_NETCDF_ROOT ? OWN_ATTRIBUTES : var; }
 
 void atvi_io_netcdf_note(atvi_netcdf *f, int group, int var, const char *key, const char *text) {
-  if (going(f)) f->error = lib.att_text(inside(f, group), owner(var), key, strlen(text), text);
+  if (defining(f)) f->error = lib.att_text(inside(f, group), owner(var), key, strlen(text), text);
 }
 
 void atvi_io_netcdf_note_reals(atvi_netcdf *f, int group, int var, const char *key, atvi_idx n,
                                const double *x) {
-  if (going(f)) f->error = lib.att_reals(inside(f, group), owner(var), key, TYPE_DOUBLE, (size_t)n, x);
+  if (defining(f)) f->error = lib.att_reals(inside(f, group), owner(var), key, TYPE_DOUBLE, (size_t)n, x);
 }
 
 void atvi_io_netcdf_note_integer(atvi_netcdf *f, int group, int var, const char *key, int64_t x) {
   long long value = x;
-  if (going(f)) f->error = lib.att_integers(inside(f, group), owner(var), key, TYPE_INT64, 1, &value);
+  if (defining(f)) f->error = lib.att_integers(inside(f, group), owner(var), key, TYPE_INT64, 1, &value);
+}
+
+void atvi_io_netcdf_put_reals(atvi_netcdf *f, int group, int var, const double *x) {
+  if (putting(f)) f->error = lib.put_reals(inside(f, group), var, x);
+}
+
+void atvi_io_netcdf_put_integers(atvi_netcdf *f, int group, int var, const int64_t *x) {
+  _Static_assert(sizeof(long long) == sizeof(int64_t), "the library takes long long");
+  if (putting(f)) f->error = lib.put_integers(inside(f, group), var, (const long long *)x);
+}
+
+void atvi_io_netcdf_put_words(atvi_netcdf *f, int group, int var, const char *const *x) {
+  /* the library only reads them, although its prototype does not say so */
+  if (putting(f)) f->error = lib.put_words(inside(f, group), var, (const char **)x);
 }
 
 atvi_status atvi_io_netcdf_commit(atvi_netcdf *f) {

@@ -213,6 +213,47 @@ END
   "$ATVI" export run --format csv --quiet
 }
 
+# A netCDF library that never comes to an end; its process is in the file writer.
+endless_netcdf() {
+  local name
+  {
+    printf '#include <stdio.h>\n#include <unistd.h>\n'
+    printf 'int nc_create_mem(void) { FILE *f = fopen("writer.new", "w"); fprintf(f, "%%d", (int)getpid()); fclose(f); rename("writer.new", "writer"); for (;;) pause(); }\n'
+    for name in def_grp def_dim def_var def_var_deflate put_var_double put_var_longlong put_var_string put_att_text put_att_double \
+      put_att_longlong close_memio abort strerror; do
+      printf 'int nc_%s(void) { return 0; }\n' $name
+    done
+  } >endless.c
+  cc -shared -fPIC -o endless.so endless.c
+  export ATVI_NETCDF=$PWD/endless.so
+}
+# Dead, whether or not anybody has taken note of it yet: it may be an orphan.
+writer_ends() {
+  for _ in {1..20}; do
+    [[ "$(ps -o stat= -p "$(cat writer)")" =~ ^(Z.*)?$ ]] && return 0
+    sleep 0.05
+  done
+  return 1
+}
+
+@test "fit.nc: Ctrl-C ends its process, and the message says how to write it" {
+  endless_netcdf
+  for signal in INT TERM KILL; do
+    rm -rf run writer
+    "$ATVI" fit cold.atvi --method map --out run >out.txt 2>err.txt 3>&- &
+    local pid=$! code=0
+    until [ -e writer ]; do sleep 0.05; done
+    kill -$signal $pid
+    wait $pid || code=$?
+    writer_ends
+    [ ! -e run/fit.nc ]
+    [ $signal != KILL ] || continue
+    [ $code -eq 130 ] || { echo "status $code"; cat err.txt; return 1; }
+    grep -q 'run/fit.nc was not written: stopped; atvi export run --format nc writes it' err.txt
+    json run/summary.json '.parameters | length > 0'
+  done
+}
+
 @test "nc after the data were moved, lost or changed" {
   export SOURCE_DATE_EPOCH=1234567890
   "$ATVI" fit cold.atvi "${quick[@]}" --out run

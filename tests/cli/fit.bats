@@ -271,6 +271,18 @@ interrupted() {
   json run/summary.json '[.parameters[] | .mean > 0 and .sd > 0] | all'
 }
 
+@test "Ctrl-C while the model is compiled: no word of the interpreter" {
+  printf '#!/bin/sh\ntouch "%s/begun"\nexec sleep 60\n' "$PWD" >endless-cc
+  chmod +x endless-cc
+  ATVI_CC=$PWD/endless-cc XDG_CACHE_HOME=$PWD/cache "$ATVI" fit cold.atvi --out run >out.txt 2>err.txt 3>&- &
+  local pid=$! code=0
+  until [ -e begun ]; do sleep 0.05; done
+  kill -INT $pid
+  wait $pid || code=$?
+  [ $code -eq 130 ] || { echo "status $code"; cat err.txt; return 1; }
+  not grep -q interpreter err.txt
+}
+
 @test "a killed run leaves what was there before" {
   "$ATVI" fit cold.atvi --seed 11 --out run "${quick[@]}"
   "$ATVI" fit cold.atvi --seed 12 "${long[@]}" --out run --force --quiet 3>&- &

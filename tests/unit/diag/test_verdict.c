@@ -345,6 +345,40 @@ static void mass_at_a_bound_is_a_note(void) {
   world_free(&w);
 }
 
+/* Elements of rate at 0, of share at both bounds, and two parameters of their own. */
+static void elements_at_bounds_share_a_note(void) {
+  enum { RATES = 9, COLUMNS = RATES + 4, DRAWS = 8000 };
+  static char name[COLUMNS][16];
+  atvi_column col[COLUMNS];
+  world w = {.ctx = test_ctx()};
+  uint64_t state = 731;
+  for (int k = 0; k < COLUMNS; k++) {
+    snprintf(name[k], sizeof name[k], k < RATES ? "rate.s%d" : "share.%d", k < RATES ? k : k - RATES);
+    col[k] = (atvi_column){name[k], 0, k < RATES ? HUGE_VAL : 1};
+  }
+  col[RATES + 2].name = "shared"; /* begins like another */
+  col[RATES + 3].name = "rate";
+  CHECK_OK(atvi_pool_new(w.ctx, &w.pool));
+  CHECK_OK(atvi_draws_new(w.ctx, DRAWS, 4, COLUMNS, COLUMNS, col, false, &w.d));
+  for (atvi_idx i = 0; i < COLUMNS * DRAWS; i++) {
+    double u = world_uniform(&state);
+    w.d->x[i] = i < (RATES - 1) * DRAWS ? -log(u)
+                : i < RATES * DRAWS     ? 3 + u
+                                        : u; /* the last rate is elsewhere */
+  }
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_INT(s->n_message, 4);
+  CHECK_SAYS(
+      s,
+      "rate.s0, rate.s1, rate.s2, rate.s3, rate.s4 and 3 more reach their lower bounds: their densities are "
+      "still at least ");
+  CHECK_SAYS(s, "share.0, share.1 reach their bounds on both sides: ");
+  CHECK_SAYS(s, "shared reaches both of its bounds: ");
+  CHECK_SAYS(s, "rate reaches both of its bounds: ");
+  world_free(&w);
+}
+
 static void chains_that_stand_still(void) {
   world w = world_new(4, 2000, false);
   for (atvi_idx i = 0; i < 2000; i++) w.d->x[2000 + i] = 2.4, w.d->x[w.d->n + 2000 + i] = 0.3;
@@ -517,6 +551,7 @@ TESTS({"contradict", weights_that_contradict}, {"moments", moments_that_do_not_e
       {"efficiency", efficiency_of_weights}, {"ess_wanted", ess_of_weights_asked_for},
       {"ess_one", ess_of_one_parameter}, {"no_weight", draws_without_weight_do_not_count},
       {"modes", several_modes_are_a_warning}, {"bounds", mass_at_a_bound_is_a_note},
-      {"stuck", chains_that_stand_still}, {"nan", draws_that_are_not_numbers},
-      {"derived", derived_quantities_do_not_count}, {"own", own_messages_come_last},
-      {"severity", the_most_severe_message_decides}, {"nuts", divergences_and_energy})
+      {"elements", elements_at_bounds_share_a_note}, {"stuck", chains_that_stand_still},
+      {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
+      {"own", own_messages_come_last}, {"severity", the_most_severe_message_decides},
+      {"nuts", divergences_and_energy})

@@ -29,16 +29,20 @@ static void fill(atvi_netcdf *f) {
   int g = atvi_io_netcdf_group(f, "posterior"), dim[2];
   dim[0] = atvi_io_netcdf_dim(f, g, "draw", 2);
   dim[1] = atvi_io_netcdf_dim(f, g, "beta_dim_0", 3);
-  atvi_io_netcdf_integers(f, g, "beta_dim_0", 1, &dim[1], label);
-  atvi_io_netcdf_words(f, g, "place", 1, &dim[1], word);
-  int var = atvi_io_netcdf_reals(f, g, "beta", 2, dim, true, x);
+  int index = atvi_io_netcdf_integers(f, g, "beta_dim_0", 1, &dim[1]);
+  int place = atvi_io_netcdf_words(f, g, "place", 1, &dim[1]);
+  int var = atvi_io_netcdf_reals(f, g, "beta", 2, dim, true);
   atvi_io_netcdf_note_reals(f, g, var, "upper", 1, &bound);
   atvi_io_netcdf_note(f, g, ATVI_NETCDF_ROOT, "method", "ram");
   atvi_io_netcdf_note_integer(f, ATVI_NETCDF_ROOT, ATVI_NETCDF_ROOT, "seed", 17);
   /* names that netCDF does not take as they are */
-  atvi_io_netcdf_reals(f, g, "a/b \xff", 1, &dim[0], false, x);
-  atvi_io_netcdf_reals(f, g, "\xc3\xa9t\xc3\xa9", 1, &dim[0], false, x);
-  atvi_io_netcdf_reals(f, g, "", 0, NULL, false, x);
+  const int odd[3] = {atvi_io_netcdf_reals(f, g, "a/b \xff", 1, &dim[0], false),
+                      atvi_io_netcdf_reals(f, g, "\xc3\xa9t\xc3\xa9", 1, &dim[0], false),
+                      atvi_io_netcdf_reals(f, g, "", 0, NULL, false)};
+  atvi_io_netcdf_put_integers(f, g, index, label);
+  atvi_io_netcdf_put_words(f, g, place, word);
+  atvi_io_netcdf_put_reals(f, g, var, x);
+  for (int i = 0; i < 3; i++) atvi_io_netcdf_put_reals(f, g, odd[i], x);
 }
 
 static void write_one(atvi_ctx *ctx, const char *to) {
@@ -95,6 +99,30 @@ static void failures_are_told_at_the_end(void) {
   CHECK(unlink(path) == 0);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
+}
+
+/* Definitions and values in turns would write the whole file out at every turn. */
+static void nothing_is_defined_after_values(void) {
+  static const double x[2] = {1.5, 2.385};
+  atvi_ctx *ctx = test_ctx();
+  if (there_is_none(ctx)) return;
+  new_path();
+  for (int late = 0; late <= 5; late++) {
+    atvi_netcdf *f;
+    CHECK_OK(atvi_io_netcdf_new(ctx, path, &f));
+    int dim = atvi_io_netcdf_dim(f, ATVI_NETCDF_ROOT, "draw", 2);
+    int var = atvi_io_netcdf_reals(f, ATVI_NETCDF_ROOT, "a", 1, &dim, false);
+    atvi_io_netcdf_put_reals(f, ATVI_NETCDF_ROOT, var, x);
+    if (late == 1) atvi_io_netcdf_group(f, "posterior");
+    if (late == 2) atvi_io_netcdf_dim(f, ATVI_NETCDF_ROOT, "time", 3);
+    if (late == 3) atvi_io_netcdf_integers(f, ATVI_NETCDF_ROOT, "b", 1, &dim);
+    if (late == 4) atvi_io_netcdf_note(f, ATVI_NETCDF_ROOT, var, "kind", "derived");
+    if (late == 5) atvi_io_netcdf_note_reals(f, ATVI_NETCDF_ROOT, var, "upper", 1, x);
+    CHECK_STATUS(atvi_io_netcdf_commit(f), late ? ATVI_EIO : ATVI_OK);
+    atvi_io_netcdf_free(f);
+  }
+  CHECK(unlink(path) == 0);
+  atvi_ctx_free(ctx);
 }
 
 static void memory_failures_are_told(void) {
@@ -163,5 +191,6 @@ static void threads_take_turns(void) {
 }
 
 TESTS({"bytes", the_same_calls_give_the_same_bytes}, {"failures", failures_are_told_at_the_end},
-      {"memory", memory_failures_are_told}, {"none", without_the_library_it_says_what_to_install},
-      {"old", an_old_library_is_refused}, {"threads", threads_take_turns})
+      {"order", nothing_is_defined_after_values}, {"memory", memory_failures_are_told},
+      {"none", without_the_library_it_says_what_to_install}, {"old", an_old_library_is_refused},
+      {"threads", threads_take_turns})
