@@ -262,6 +262,8 @@ typedef struct {
   atvi_vi_weights w;
   /* How often these phases came. */
   int improved, spotted, sought;
+  /* Looks in a row at which what was absent had not halved. */
+  int stayed;
   /* Log evidence of the components at the last look for what q misses. */
   double log_known;
   atvi_draws *out;
@@ -293,8 +295,8 @@ static bool wants_another_look(const fit *f) {
          v->log_missing > f->log_known + log(ATVI_VI_LOOK_AGAIN) && !atvi_infer_vi_over(v);
 }
 
-/* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
- * them. */
+/* What was absent and got components must have halved by the next look or the one after it, if it matters: else they do not help, and neither would more of
+ * them. A single look may be off by a factor of two. */
 static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
   double before = v->log_absent, least;
@@ -303,7 +305,17 @@ static atvi_status seek(fit *f) {
   f->log_known = atvi_infer_vi_all_evidence(v);
   least = f->log_known + log(ATVI_VI_LOOK_AGAIN);
   ATVI_TRY(atvi_infer_vi_seek(v));
-  if (f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least))
+  bool stays = f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least);
+  f->stayed = stays ? f->stayed + 1 : 0;
+  if (f->stayed > 1) v->uncovered = exp(v->log_absent - f->log_known);
+  return ATVI_OK;
+}
+
+/* Where the last look was one at which nothing had changed, and no component comes or no look is left, it stays so. */
+static atvi_status cover(fit *f) {
+  atvi_vi *v = f->v;
+  ATVI_TRY(atvi_infer_vi_cover(v));
+  if (f->stayed > 0 && (v->n_part == v->looked || f->sought == SEEKS))
     v->uncovered = exp(v->log_absent - f->log_known);
   return ATVI_OK;
 }
@@ -340,7 +352,8 @@ static phase after(const fit *f, phase now) {
   case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE:
-    if (v->enough && !over && !atvi_infer_vi_permits(&f->w)) /* what few draws did not show */
+    /* what few draws did not show; those of a lesson are very few */
+    if (v->enough && !over && !(v->lessons ? atvi_infer_vi_is_sound(v, &f->w) : atvi_infer_vi_permits(&f->w)))
       return v->drafted ? TRAIN : IMPROVE;
     return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
@@ -485,7 +498,7 @@ static atvi_status enter(fit *f, phase now) {
   case BLOCKS: return blocks(f);
   case TRAIN: return train(v);
   case SEEK: return seek(f);
-  case COVER: return atvi_infer_vi_cover(v);
+  case COVER: return cover(f);
   case WEIGH_ONE:
   case WEIGH_FIRST: return atvi_infer_vi_weigh(v, &f->w, false);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;

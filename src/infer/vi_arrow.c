@@ -21,13 +21,13 @@ enum {
 #define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
 #define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
 #define FAR 3.0         /* the longest step of a block, and of the centre, in standard deviations */
-#define LONGER 4.0      /* times as far may the next step of a block lead */
 #define FLAT 0.05       /* least curvature of the integral, where it is about 1 */
 #define FALL 1e-3       /* nats that a block may lose by rounding */
 #define SETTLED 0.02    /* nats that all blocks of a column may still rise together */
 #define STEP_DROP 1.0   /* nats that a step may lead down, at first: the integrals over blocks are rough */
 #define SHORTEST 0.02   /* of a step: what leads down even then is a ridge that curves, or a kink */
 #define OTHER_FAR 4.0   /* standard deviations from the maximum of a block: another one */
+#define ALIKE 0.05      /* nats by which mirror images of a maximum may differ */
 #define WITHIN 2.0      /* standard deviations of what is common, in which all its maxima must be */
 #define OTHER_RISE 0.1  /* nats that a block may still rise at what counts as a maximum */
 
@@ -267,15 +267,13 @@ static void accept(finder *f, atvi_idx b, atvi_idx j) {
 /* Share of a step that promises `rise` which is `most` standard deviations long. */
 static double cut(double rise, double most) { return rise > 0.5 * most * most ? most / sqrt(2 * rise) : 1; }
 
-/* Brings the blocks of all columns, which begin at x, to their maxima. Steps may be the longer the more of them did not lead there: what is common may have moved a block
- * by hundreds of its standard deviations. */
+/* Brings the blocks of all columns, which begin at x, to their maxima. */
 static void settle(finder *f) {
   columns *c = &f->c;
   atvi_idx n = f->a->b->n, d = f->a->v->d;
   memcpy(c->tx, c->x, (size_t)(d * c->n) * sizeof *c->x);
   for (atvi_idx k = 0; k < (1 + n) * c->n; k++) c->f[k] = -HUGE_VAL;
-  double far = FAR;
-  for (int pass = 0; pass < NEWTON; pass++, far *= LONGER) {
+  for (int pass = 0; pass < NEWTON; pass++) {
     double most = 0;
     look(f);
     for (atvi_idx j = 0; j < c->n; j++) {
@@ -297,7 +295,7 @@ static void settle(finder *f) {
       for (atvi_idx i = 0; i < p->n; i++)
         for (atvi_idx j = 0; j < c->n; j++) {
           atvi_idx k = p->of[i] * c->n + j;
-          c->tx[k] = c->x[k] + c->share[b * c->n + j] * cut(c->rise[b * c->n + j], far) * c->step[k];
+          c->tx[k] = c->x[k] + c->share[b * c->n + j] * cut(c->rise[b * c->n + j], FAR) * c->step[k];
         }
     }
   }
@@ -751,8 +749,14 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   }
   if (!isfinite(h[best])) return ATVI_OK;
   *found = climb_on(&f, n, end, top + best * d, &h[best]) == SINGLE;
-  for (atvi_idx t = 0; t < TOPS && *found; t++)
-    if (h[t] > h[best] - ATVI_NEGLIGIBLE) reach(&f, top + t * d);
+  a->twin = false;
+  for (atvi_idx t = 0; t < TOPS && *found; t++) {
+    if (!(h[t] > h[best] - ATVI_NEGLIGIBLE)) continue;
+    if (fabs(h[t] - h[best]) < ALIKE && far_off(&a->piece[0], top + t * d, 1) > OTHER_FAR * OTHER_FAR)
+      a->twin = true;
+    else
+      reach(&f, top + t * d);
+  }
   if (*found) measure_widths(&f);
   *kept = f;
   return ATVI_OK;

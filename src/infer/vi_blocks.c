@@ -619,7 +619,10 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
     if (v->cut || with > 0) break;
     if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < LACKING) break;
   }
-  return atvi_infer_vi_permits(w) ? spread_images(s, w) : ATVI_OK;
+  if (!atvi_infer_vi_permits(w)) return ATVI_OK;
+  ATVI_TRY(spread_images(s, w));
+  if (s->a.twin && v->mirrors.n == 0) atvi_infer_vi_weights_free(w);
+  return ATVI_OK;
 }
 
 atvi_status atvi_infer_vi_blocks(atvi_vi *v, atvi_vi_weights *w) {

@@ -32,6 +32,8 @@ typedef struct {
   atvi_idx most;
   /* [common] */
   double *from;
+  /* Another maximum of the integral is as high as this one, and far from it: a mirror image, or draws lack half of the posterior. */
+  bool twin;
   /* What found it (vi_arrow.c). */
   struct atvi_vi_finder *finder;
   atvi_pool *pool;

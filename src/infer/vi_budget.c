@@ -68,3 +68,13 @@ bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const a
   double left = before ? fmin(1, log(now->share) / log(before->share)) : HALF;
   return is_sound(v, part, now) && atvi_infer_vi_saving(v, part, now->share, left) < runs;
 }
+
+bool atvi_infer_vi_is_sound(const atvi_vi *v, const atvi_vi_weights *w) {
+  atvi_vi_worth worth = {.permits = atvi_infer_vi_permits(w)};
+  double n = (double)w->c.n, wild = exp(v->tuning.missed);
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    worth.top = fmax(worth.top, w->w[j] * n);
+    worth.lacking += w->w[j] * n > wild ? w->w[j] : 0;
+  }
+  return is_sound(v, 1, &worth);
+}

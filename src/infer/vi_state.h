@@ -176,6 +176,8 @@ double atvi_infer_vi_saving(const atvi_vi *v, double part, double share, double 
  * ago (NULL: not known), and is worth `now`. */
 bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const atvi_vi_worth *before,
                              const atvi_vi_worth *now);
+/* Whether q lacks next to nothing of the posterior by these weights, by the measure that ends training. */
+bool atvi_infer_vi_is_sound(const atvi_vi *v, const atvi_vi_weights *w);
 /* Whether a run of the model takes so long that its number is what a fit costs. */
 bool atvi_infer_vi_is_dear(const atvi_vi *v);
 
