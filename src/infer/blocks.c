@@ -50,6 +50,11 @@ static bool are_apart(const atvi_space *s, const atvi_blocks *b) {
     }
   }
   for (atvi_idx k = 0; k < s->n_kin; k++)
+    for (atvi_idx m = 0; m < s->kin[k].n_gain; m++) {
+      atvi_idx on = b->of[s->kin[k].gain_of[m]];
+      if (on != 0 && on != b->of[s->kin[k].of[0]]) return false;
+    }
+  for (atvi_idx k = 0; k < s->n_kin; k++)
     for (atvi_idx m = 1; m < s->kin[k].n && atvi_infer_kin_together(&s->kin[k]); m++)
       if (b->of[s->kin[k].of[m]] != b->of[s->kin[k].of[0]]) return false;
   return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/kin.h"
+#include "infer/chain.h"
 #include <string.h>
 
 /* ---- who is kin ---- */
 
-static bool same_scale(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx B, const double *scale) {
+bool atvi_infer_kin_alike(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx B, const double *scale) {
   const atvi_prior_link *p = &t->prior[a], *q = &t->prior[b];
   size_t on = (size_t)p->n_on_scale * sizeof *p->on;
   return p->form == q->form && p->n_on_scale == q->n_on_scale && memcmp(p->on, q->on, on) == 0 &&
@@ -12,23 +12,38 @@ static bool same_scale(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx B,
 }
 
 /* Members in the order in which values follow from each other; in[d] says who is a member. */
-static void put_in_order(const atvi_target *t, atvi_idx first, bool *in, atvi_kin *k) {
+static void put_in_order(const atvi_target *t, const atvi_idx *after, atvi_idx first, bool *in, atvi_kin *k) {
   atvi_idx want = k->n;
   for (k->n = 0; k->n < want;)
     for (atvi_idx i = first; i < t->d; i++) {
-      atvi_idx loc = in[i] ? t->prior[i].location : -1;
+      atvi_idx loc = in[i] ? after[i] : -1;
       if (!in[i] || (loc >= 0 && in[loc])) continue;
       k->before[k->n] = -1;
       for (atvi_idx m = 0; m < k->n; m++)
         if (k->of[m] == loc) k->before[k->n] = m;
-      k->linked = k->linked || k->before[k->n] >= 0;
+      bool inner = k->before[k->n] >= 0;
+      k->linked = k->linked || inner;
+      k->affine = k->affine || (inner && t->prior[i].location != loc);
+      if (inner && k->n - k->before[k->n] > k->least_width) k->least_width = k->n - k->before[k->n];
       k->of[k->n++] = i;
       in[i] = false;
     }
 }
 
-atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool *own, atvi_idx B,
-                              const double *scale, atvi_idx *n_kin) {
+/* Room for G and h. */
+static bool make_chain(atvi_pool *pool, atvi_idx d, atvi_kin *k) {
+  size_t n = (size_t)k->n;
+  k->width = k->least_width;
+  k->g = atvi_pool_take(pool, n * (n < ATVI_CHAIN_BAND ? n : ATVI_CHAIN_BAND), sizeof *k->g);
+  k->h = atvi_pool_take(pool, n, sizeof *k->h);
+  k->gain_of = atvi_pool_take(pool, (size_t)d, sizeof *k->gain_of);
+  k->gain_at = atvi_pool_take(pool, (size_t)d, sizeof *k->gain_at);
+  k->power = atvi_pool_take(pool, (size_t)d, sizeof *k->power);
+  return !atvi_pool_failed(pool);
+}
+
+atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool *own, const atvi_idx *after,
+                              atvi_idx B, const double *scale, atvi_idx *n_kin) {
   bool *taken = atvi_pool_take(pool, (size_t)t->d, sizeof *taken);
   bool *in = atvi_pool_take(pool, (size_t)t->d, sizeof *in);
   atvi_kin *kin = atvi_pool_take(pool, (size_t)t->d, sizeof *kin);
@@ -38,7 +53,7 @@ atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool 
     atvi_kin k = {0};
     if (!own[i] || taken[i] || t->prior[i].n_on_scale == 0) continue;
     for (atvi_idx j = i; j < t->d; j++) {
-      in[j] = own[j] && !taken[j] && same_scale(t, i, j, B, scale);
+      in[j] = own[j] && !taken[j] && atvi_infer_kin_alike(t, i, j, B, scale);
       taken[j] = taken[j] || in[j];
       k.n += in[j];
     }
@@ -47,7 +62,9 @@ atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool 
     k.before = atvi_pool_take(pool, n, sizeof *k.before);
     k.room = atvi_pool_take(pool, n * n, sizeof *k.room);
     if (!k.of || !k.before || !k.room) return NULL;
-    put_in_order(t, i, in, &k);
+    put_in_order(t, after, i, in, &k);
+    if (k.affine && k.least_width >= ATVI_CHAIN_BAND) continue; /* too many have the same one before them */
+    if (k.affine && !make_chain(pool, t->d, &k)) return NULL;
     if (k.n > 1) kin[(*n_kin)++] = k;
   }
   return *n_kin > 0 ? kin : NULL;

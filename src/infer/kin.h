@@ -21,6 +21,18 @@ typedef struct {
   atvi_idx *before;
   /* Whether any is before another. */
   bool linked;
+  /* They are a chain (chain.h): a location is not the kin before it, but an affine function of it. The rest is of chains only. */
+  bool affine;
+  /* Whether G and h are known; else they are 0. */
+  bool known;
+  /* Entries of a row of G right of its diagonal; at least as many as there are between one and that before it. */
+  atvi_idx width, least_width;
+  /* [n][width + 1] upper triangle of G by rows, from the diagonal on, and h[n]. */
+  double *g, *h;
+  /* G and h are in proportion to theta[gain_of] / gain_at to these powers, [n_gain] each. */
+  atvi_idx n_gain;
+  atvi_idx *gain_of;
+  double *gain_at, *power;
   /* [n][n] V; NULL: no rotation. */
   double *turn;
   /* [n][n] where V is when there is one. */
@@ -28,9 +40,13 @@ typedef struct {
 } atvi_kin;
 
 /* All of them that are two or more, *n_kin of them. own[d] says which parameters may be kin, scale[d][B] are their scales at B points: those that
- * have the same at all of them, from the same parameters, are kin. NULL: there are none, or out of memory (see the pool). */
-atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool *own, atvi_idx B,
-                              const double *scale, atvi_idx *n_kin);
+ * have the same at all of them, from the same parameters, are kin.
+ * after[d] is the parameter of which a location is an affine function; -1: none. NULL: there are none, or out of memory (see the pool). */
+atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool *own, const atvi_idx *after,
+                              atvi_idx B, const double *scale, atvi_idx *n_kin);
+
+/* Whether the scales of a and b are the same in this sense. */
+bool atvi_infer_kin_alike(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx B, const double *scale);
 
 /* Whether members depend on each other through A or V, so that they are taken together. */
 bool atvi_infer_kin_together(const atvi_kin *k);

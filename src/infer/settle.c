@@ -25,6 +25,9 @@ enum {
 };
 #define STEP_FIRST 0.01 /* of the differences, in z: nothing is known of the posterior's width yet */
 #define STEP 0.1        /* of the differences after: the width is about 1 */
+#define GAIN_STEP 0.05  /* of the differences for powers: in logarithms, and in scales of a chain */
+#define GAIN_LEAST 0.1  /* powers below make no difference */
+#define GAIN_MOST 4.0   /* powers above are not those of a scale */
 #define LEAST 1e-3      /* k s^2 below which the data say nothing */
 #define TURN 0.1        /* correlation of two kin, given the others, above which all are rotated */
 
@@ -40,18 +43,21 @@ typedef struct {
   atvi_idx *column;              /* [d] where the differences of a parameter are in the batch */
   double *matrix[2], *vector[3]; /* [n][n], [n] of the largest kin */
   double **turn;                 /* [kin] rotations put aside */
+  double *affine;                /* [d] slopes in chains */
+  bool *known;                   /* [kin] of chains, put aside */
   bool *alone;                   /* [kin] whose members are settled each by itself */
 } pilot;
 
 static bool make(pilot *p, atvi_pool *pool, atvi_idx n) {
   atvi_idx cap = 2 * p->d > n ? 2 * p->d : n;
-  double **row[] = {&p->x, &p->theta,     &p->loc,       &p->scale, &p->k,
-                    &p->r, &p->own_slope, &p->own_curve, &p->slope, &p->curve};
+  double **row[] = {&p->x,         &p->theta,     &p->loc,   &p->scale, &p->k,     &p->r,
+                    &p->own_slope, &p->own_curve, &p->slope, &p->curve, &p->affine};
   for (size_t k = 0; k < sizeof row / sizeof *row; k++)
     *row[k] = atvi_pool_take(pool, (size_t)p->d, sizeof(double));
   p->kept = atvi_pool_take(pool, (size_t)p->d, sizeof *p->kept);
   p->column = atvi_pool_take(pool, (size_t)p->d, sizeof *p->column);
   p->turn = atvi_pool_take(pool, (size_t)p->s->n_kin + 1, sizeof *p->turn);
+  p->known = atvi_pool_take(pool, (size_t)p->s->n_kin + 1, sizeof *p->known);
   p->alone = atvi_pool_take(pool, (size_t)p->s->n_kin + 1, sizeof *p->alone);
   size_t most = 1;
   for (atvi_idx k = 0; k < p->s->n_kin; k++)
@@ -93,7 +99,10 @@ static void own_priors(pilot *p) {
   atvi_climb_batch *b = &p->batch;
   memcpy(p->kept, s->link, (size_t)p->d * sizeof *p->kept);
   for (atvi_idx i = 0; i < p->d; i++) s->link[i].k = s->link[i].r = 0;
-  for (atvi_idx k = 0; k < s->n_kin; k++) p->turn[k] = s->kin[k].turn, s->kin[k].turn = NULL;
+  for (atvi_idx k = 0; k < s->n_kin; k++) {
+    p->turn[k] = s->kin[k].turn, s->kin[k].turn = NULL;
+    p->known[k] = s->kin[k].known, s->kin[k].known = false;
+  }
   locate(p);
   atvi_infer_space_inv(s, 1, p->theta, p->x);
   b->B = 2;
@@ -111,7 +120,7 @@ static void own_priors(pilot *p) {
     p->own_curve[i] = (good ? (low - high) * s->map[i].scale / (2 * STEP_FIRST) : 1) / (by * by);
   }
   memcpy(s->link, p->kept, (size_t)p->d * sizeof *p->kept);
-  for (atvi_idx k = 0; k < s->n_kin; k++) s->kin[k].turn = p->turn[k];
+  for (atvi_idx k = 0; k < s->n_kin; k++) s->kin[k].turn = p->turn[k], s->kin[k].known = p->known[k];
 }
 
 /* Measured at once: all of one level and depth. */
@@ -175,7 +184,8 @@ static void rotate(atvi_idx n, const double *v, bool back, atvi_idx columns, con
     }
 }
 
-/* After differences: the precision g[n][n] of what the data say of A theta (kin.h), and r[n], g times its mean. False: not known. */
+/* After differences: the precision g[n][n] of what the data say of A theta (kin.h), and r[n], g times its mean; of a chain the slope
+ * of its log density instead. False: not known. */
 static bool kin_precision(const pilot *p, const atvi_kin *k, double step, double *g, double *r) {
   const atvi_climb_batch *b = &p->batch;
   double *work = p->matrix[1], *slope = p->vector[1];
@@ -200,7 +210,7 @@ static bool kin_precision(const pilot *p, const atvi_kin *k, double step, double
     g[i * n + i] -= p->own_curve[k->of[i]];
     r[i] -= p->own_slope[k->of[i]];
   }
-  for (atvi_idx i = 0; i < n; i++)
+  for (atvi_idx i = 0; i < n && !k->affine; i++)
     for (atvi_idx j = 0; j < n; j++) {
       double before = k->before[j] < 0 ? 0 : p->theta[k->of[k->before[j]]];
       r[i] += g[i * n + j] * (to_u(p, k->of[j]) - before);
@@ -218,10 +228,62 @@ static bool is_diagonal(const pilot *p, const atvi_kin *k, const double *g) {
   return true;
 }
 
+/* Whether the data may speak the louder of a chain the larger or smaller i is: a scale that is known before it. */
+static bool may_gain(const pilot *p, atvi_idx i) {
+  const atvi_space *s = p->s;
+  const atvi_param *q = &s->target->param[i];
+  return s->link[i].form == ATVI_PRIOR_ALONE && q->lower == 0 && isinf(q->upper);
+}
+
+/* +1 or -1, without a pattern: the first bits of the multiples of the golden ratio. */
+static double sign(atvi_idx m) { return fmod(0.6180339887498949 * (double)(m + 1), 1) < 0.5 ? -1 : 1; }
+
+/* The power of theta_i to which the curvature of the log likelihood is in proportion, in a direction of all members together. */
+static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
+  atvi_climb_batch *b = &p->batch;
+  double curve[2];
+  b->B = 4; /* both, less and more */
+  for (atvi_idx j = 0; j < p->d * 4; j++) b->theta[j] = p->theta[j / 4];
+  for (int c = 0; c < 4; c++) b->theta[i * 4 + c] *= exp(c & 2 ? GAIN_STEP : -GAIN_STEP);
+  for (atvi_idx m = 0; m < k->n; m++) {
+    double by = GAIN_STEP * p->scale[k->of[m]] * sign(m);
+    for (int c = 0; c < 4; c++) b->theta[k->of[m] * 4 + c] += c & 1 ? by : -by;
+  }
+  atvi_infer_space_inv(p->s, 4, b->theta, b->x);
+  atvi_infer_space_eval(
+      p->s, &(atvi_space_batch){.B = 4, .x = b->x, .theta = b->theta, .log_pi = b->log_pi, .dlik = b->dx});
+  for (int c = 0; c < 2; c++) {
+    curve[c] = 0;
+    for (atvi_idx m = 0; m < k->n; m++) {
+      const double *g = b->dx + k->of[m] * 4 + 2 * c;
+      curve[c] += (g[0] - g[1]) * p->scale[k->of[m]] * sign(m);
+    }
+  }
+  double power = log(curve[1] / curve[0]) / (2 * GAIN_STEP);
+  return fabs(power) > GAIN_LEAST && fabs(power) < GAIN_MOST ? power : 0;
+}
+
+static void set_gain(pilot *p, atvi_kin *k) {
+  k->n_gain = 0;
+  for (atvi_idx i = 0; i < p->d; i++) {
+    double power = may_gain(p, i) ? power_of(p, k, i) : 0;
+    if (power == 0) continue;
+    k->gain_of[k->n_gain] = i;
+    k->gain_at[k->n_gain] = p->theta[i];
+    k->power[k->n_gain++] = power;
+  }
+}
+
 /* False: they are better off each by itself. */
 static bool set_kin(pilot *p, atvi_kin *k, double step) {
   double *g = p->matrix[0], *r = p->vector[0], *value = p->vector[2];
   bool known = kin_precision(p, k, step, g, r);
+  if (k->affine) {
+    atvi_infer_space_slopes(p->s, p->theta, p->affine);
+    if (known) atvi_infer_chain_set(k, p->affine, p->scale, p->theta, g, r, p->matrix[1], value);
+    if (known) set_gain(p, k);
+    return true;
+  }
   if (!atvi_infer_kin_together(k) && (!known || is_diagonal(p, k, g))) return false;
   for (atvi_idx j = 0; j < k->n && !known; j++) p->s->link[k->of[j]].k = p->s->link[k->of[j]].r = 0;
   if (!known) return true;
@@ -247,6 +309,8 @@ static void measure(pilot *p, const double *x, double step) {
   own_priors(p);
   for (int at = s->n_level * (depth + 1) - 1; at > depth; at--) {
     int level = at / (depth + 1), deep = at % (depth + 1);
+    for (atvi_idx k = 0; k < s->n_kin; k++) /* chains are measured in the coordinates of their prior */
+      if (is_due(p, s->kin[k].of[0], level, deep)) s->kin[k].known = false;
     locate(p);
     if (!differences(p, level, deep, step)) continue;
     for (atvi_idx k = 0; k < s->n_kin; k++)

@@ -10,6 +10,7 @@
 
 enum { PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
 enum { PRIOR_DRAWS = 1024 }; /* from which locations and scales of the maps are taken */
+#define AFFINE 1e-9          /* of a location: departures from a straight line that are rounding */
 #define PILOT_FAR 2.0        /* prior standard deviations within which climbs that settle the anchors start */
 #define VAGUE 20.0 /* e-folds: a prior that is wider says nothing of the size of a positive parameter */
 #define UNIFORM_NEAR 0.12 /* location and scale as near to 0 and 1 as this are those of a uniform prior */
@@ -21,11 +22,14 @@ typedef struct {
   double *home, *lik_x;                                            /* [d][PART] of a stand-in */
   double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][PART] anchors */
   double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [PART] */
+  double *slope, *dslope, *probe, *dprobe, *aside[2]; /* [d][PART] of chains; NULL: there are none */
+  double *gain, *dgain;                               /* [PART] */
+  double *chain;                                      /* work of the longest chain */
   double *by_block; /* [3][1 + blocks.n][PART] as in the batch; NULL: not wanted */
   atvi_outcome *outcome;
 } scratch;
 
-enum { WIDE = 17, NARROW = 8 }; /* pieces of d rows and of one */
+enum { WIDE = 17, NARROW = 8, CHAIN_WIDE = 6 }; /* pieces of d rows and of one, and of d rows for chains */
 
 static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW) * ATVI_SPACE_PART; }
 
@@ -39,6 +43,13 @@ static scratch lay(const atvi_space *s, int worker) {
   for (int k = 0; k < WIDE; k++, at += s->d * ATVI_SPACE_PART) *wide[k] = at;
   for (int k = 0; k < NARROW - 1; k++, at += ATVI_SPACE_PART) *narrow[k] = at;
   w.outcome = (atvi_outcome *)(void *)at;
+  if (!s->chain_part) return w;
+  double **chain[CHAIN_WIDE] = {&w.slope, &w.dslope, &w.probe, &w.dprobe, &w.aside[0], &w.aside[1]};
+  at = s->chain_part[worker];
+  for (int k = 0; k < CHAIN_WIDE; k++, at += s->d * ATVI_SPACE_PART) *chain[k] = at;
+  w.gain = at;
+  w.dgain = at + ATVI_SPACE_PART;
+  w.chain = at + 2 * ATVI_SPACE_PART;
   return w;
 }
 
@@ -83,6 +94,92 @@ static void locate(const atvi_space *s, int worker, atvi_idx B, const double *th
   }
 }
 
+/* ---- chains ---- */
+
+/* Of kin k that are a chain of this level: the m-th member, if it has one before it; else -1. */
+static atvi_idx inner_at(const atvi_space *s, const atvi_kin *k, atvi_idx m, int level) {
+  bool is = k->affine && k->before[m] >= 0 && s->link[k->of[m]].level == level;
+  return is ? k->of[m] : -1;
+}
+
+/* w->probe becomes theta with value in all members of chains of this level. False: there are none. */
+static bool probe(const atvi_space *s, int level, atvi_idx B, double value, const double *theta,
+                  const scratch *w) {
+  bool any = false;
+  for (atvi_idx k = 0; k < s->n_kin; k++)
+    any = any || (s->kin[k].affine && s->link[s->kin[k].of[0]].level == level);
+  if (!any) return false;
+  memcpy(w->probe, theta, (size_t)(s->d * B) * sizeof *theta);
+  for (atvi_idx k = 0; k < s->n_kin; k++)
+    for (atvi_idx m = 0; m < s->kin[k].n; m++) {
+      atvi_idx i = s->kin[k].of[m];
+      for (atvi_idx j = 0; j < B && s->kin[k].affine && s->link[i].level == level; j++)
+        w->probe[i * B + j] = value;
+    }
+  return true;
+}
+
+/* After locate: locations in chains of this level become a and slopes b of a + b times the one before, from the location at 0 and at 1. */
+static void locate_chains(const atvi_space *s, int worker, int level, atvi_idx B, const double *theta,
+                          const scratch *w) {
+  void *work = atvi_model_evaluator_work_of(s->ev, worker);
+  for (int one = 0; one < 2 && probe(s, level, B, one, theta, w); one++) {
+    s->target->ops->prior_place(s->target->self, work, B, w->probe, w->aside[0], w->aside[1]);
+    for (atvi_idx k = 0; k < s->n_kin; k++)
+      for (atvi_idx m = 0; m < s->kin[k].n; m++) {
+        atvi_idx i = inner_at(s, &s->kin[k], m, level);
+        for (atvi_idx j = i * B; i >= 0 && j < (i + 1) * B; j++)
+          if (one)
+            w->slope[j] = w->aside[0][j] - w->loc[j];
+          else
+            w->loc[j] = w->aside[0][j];
+      }
+  }
+}
+
+/* Its adjoint: from dloc and dslope to dtheta of lower levels; dloc of those in chains becomes 0. */
+static void locate_chains_vjp(const atvi_space *s, int worker, int level, atvi_idx B, const double *theta,
+                              double *dtheta, const scratch *w) {
+  void *work = atvi_model_evaluator_work_of(s->ev, worker);
+  size_t bytes = (size_t)(s->d * B) * sizeof *dtheta;
+  for (int one = 0; one < 2 && probe(s, level, B, one, theta, w); one++) {
+    double *zero[] = {w->aside[0], w->aside[1], w->dprobe};
+    for (int k = 0; k < 3; k++) memset(zero[k], 0, bytes);
+    for (atvi_idx k = 0; k < s->n_kin; k++)
+      for (atvi_idx m = 0; m < s->kin[k].n; m++) {
+        atvi_idx i = inner_at(s, &s->kin[k], m, level);
+        for (atvi_idx j = i * B; i >= 0 && j < (i + 1) * B; j++) {
+          w->aside[0][j] = one ? w->dslope[j] : w->dloc[j] - w->dslope[j];
+          if (one) w->dloc[j] = 0;
+        }
+      }
+    s->target->ops->prior_place_vjp(s->target->self, work, B, w->probe, w->aside[0], w->aside[1], w->dprobe);
+    for (atvi_idx i = 0; i < s->d; i++) {
+      bool held = s->link[i].kin >= 0 && s->kin[s->link[i].kin].affine && s->link[i].level == level;
+      for (atvi_idx j = i * B; j < (i + 1) * B && !held; j++) dtheta[j] += w->dprobe[j];
+    }
+  }
+}
+
+static atvi_chain_place chain_place(const atvi_kin *k, atvi_idx B, const double *theta, const scratch *w) {
+  atvi_infer_chain_gain(k, B, theta, w->gain);
+  return (atvi_chain_place){w->loc, w->slope, w->scale, w->gain};
+}
+
+void atvi_infer_space_slopes(const atvi_space *s, const double *theta, double *slope) {
+  scratch w = lay(s, 0);
+  for (int level = 1; level < s->n_level; level++) {
+    locate_chains(s, 0, level, 1, theta, &w);
+    for (atvi_idx k = 0; k < s->n_kin; k++)
+      for (atvi_idx m = 0; m < s->kin[k].n; m++) {
+        atvi_idx i = inner_at(s, &s->kin[k], m, level);
+        if (i >= 0) slope[i] = w.slope[i];
+      }
+  }
+}
+
+/* ---- level by level ---- */
+
 static void copy_row(atvi_idx B, const double *from, double *to) { memcpy(to, from, (size_t)B * sizeof *to); }
 
 /* One step is a parameter, or kin taken together: of[n]. */
@@ -106,6 +203,11 @@ static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *the
     atvi_idx i = t->of[m], at = s->link[i].at;
     if (at >= 0) copy_row(B, theta + at * B, w->loc + i * B);
   }
+  if (t->kin && t->kin->affine) {
+    atvi_chain_place p = chain_place(t->kin, B, theta, w);
+    atvi_infer_chain_fwd(t->kin, B, &p, theta, ldj_of(s, t->of[0], B, w), w->chain);
+    return;
+  }
   if (t->kin) atvi_infer_kin_locate(t->kin, B, w->loc, w->kin);
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m];
@@ -127,6 +229,7 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
   for (int level = 1; level < s->n_level; level++) {
     step t;
     locate(s, worker, B, theta, w);
+    locate_chains(s, worker, level, B, theta, w);
     for (atvi_idx n = s->n_anchor - 1; n >= 0; n--)
       if (step_at(s, n, level, &t)) step_fwd(s, &t, B, theta, w);
   }
@@ -134,8 +237,8 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
     for (atvi_idx j = 0; j < B; j++) w->ldj[j] += w->by_block[(2 * n_row + k) * B + j];
 }
 
-/* After step_fwd; where locations of kin were overwritten since, they are set again. dtheta becomes dz. */
-static void step_vjp(const atvi_space *s, const step *t, atvi_idx B, double *dtheta, const scratch *w) {
+/* Of a step that is not a chain. */
+static void anchors_vjp(const atvi_space *s, const step *t, atvi_idx B, double *dtheta, const scratch *w) {
   if (t->kin) atvi_infer_kin_locate(t->kin, B, w->loc, w->kin);
   if (t->kin) atvi_infer_kin_fwd_vjp(t->kin, B, dtheta, w->kin);
   for (atvi_idx m = 0; m < t->n; m++) {
@@ -145,6 +248,19 @@ static void step_vjp(const atvi_space *s, const step *t, atvi_idx B, double *dth
     atvi_transform_anchor_vjp(&a, B, w->z + i * B, dtheta + i * B, w->alive, dtheta + i * B, &da);
   }
   if (t->kin) atvi_infer_kin_locate_vjp(t->kin, B, w->dloc, w->kin);
+}
+
+/* After step_fwd; where locations of kin were overwritten since, they are set again. dtheta becomes dz. */
+static void step_vjp(const atvi_space *s, const step *t, atvi_idx B, const double *theta, double *dtheta,
+                     const scratch *w) {
+  if (t->kin && t->kin->affine) {
+    atvi_chain_place p = chain_place(t->kin, B, theta, w);
+    atvi_chain_adjoint to = {w->dloc, w->dslope, w->dscale, w->dgain};
+    atvi_infer_chain_vjp(t->kin, B, &p, w->z, w->alive, dtheta, &to, w->chain);
+    atvi_infer_chain_gain_vjp(t->kin, B, theta, w->gain, w->dgain, dtheta);
+  } else {
+    anchors_vjp(s, t, B, dtheta, w);
+  }
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m], at = s->link[i].at;
     for (atvi_idx j = 0; j < B && at >= 0; j++) {
@@ -163,14 +279,16 @@ static void theta_vjp(const atvi_space *s, int worker, atvi_idx B, const double 
     double *zero[] = {w->dloc, w->dscale, w->dk, w->dr};
     step t;
     for (int k = 0; k < 4; k++) memset(zero[k], 0, bytes);
+    locate_chains(s, worker, level, B, theta, w);
     for (atvi_idx n = 0; n < s->n_anchor; n++)
-      if (step_at(s, n, level, &t)) step_vjp(s, &t, B, dtheta, w);
+      if (step_at(s, n, level, &t)) step_vjp(s, &t, B, theta, dtheta, w);
     for (atvi_idx n = s->n_anchor - 1; n >= 0; n--) {
       atvi_idx i = s->upward[n], to = s->link[i].to;
       atvi_anchor a = anchor(s, i, B, w);
       atvi_anchor_adjoint da = adjoint(i, B, w);
       if (sends(s, i)) atvi_transform_anchor_message_vjp(&a, B, w->dk + to * B, w->dr + to * B, &da);
     }
+    locate_chains_vjp(s, worker, level, B, theta, dtheta, w);
     s->target->ops->prior_place_vjp(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta,
                                     w->dloc, w->dscale, dtheta);
   }
@@ -207,13 +325,20 @@ static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z
     atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
     gather(s->d, n, theta, w.theta, first, B);
     if (s->n_level > 1) locate(s, 0, n, w.theta, &w);
+    for (int level = 1; level < s->n_level; level++) locate_chains(s, 0, level, n, w.theta, &w);
     for (atvi_idx m = 0; m < s->n_kin; m++) {
       if (!atvi_infer_kin_together(&s->kin[m])) continue;
+      if (s->kin[m].affine) {
+        atvi_chain_place p = chain_place(&s->kin[m], n, w.theta, &w);
+        atvi_infer_chain_inv(&s->kin[m], n, &p, w.theta, w.chain);
+        continue;
+      }
       atvi_infer_kin_locate(&s->kin[m], n, w.loc, w.kin);
       atvi_infer_kin_inv(&s->kin[m], n, w.theta, w.kin);
     }
     for (atvi_idx m = 0; m < s->n_anchor; m++) {
       atvi_idx i = s->upward[m];
+      if (s->link[i].kin >= 0 && s->kin[s->link[i].kin].affine) continue;
       atvi_anchor a = anchor(s, i, n, &w);
       atvi_transform_anchor_inv(&a, n, w.theta + i * n, w.theta + i * n);
     }
@@ -403,6 +528,8 @@ static bool set_levels(atvi_space *s) {
       const atvi_prior_link *p = &s->target->prior[i];
       for (atvi_idx k = 0; is_anchored(s, i) && k < p->n_on; k++) {
         bool location = k >= p->n_on_scale && p->on[k] == p->location;
+        bool inner = s->link[i].kin >= 0 && k >= p->n_on_scale && p->on[k] == s->link[i].after;
+        if (inner && s->link[p->on[k]].kin == s->link[i].kin) continue; /* so no message goes there either */
         changed = (location ? put_after(s, i, p->on[k]) : put_above(s, i, p->on[k])) || changed;
         for (atvi_idx to = s->link[i].to; to >= 0 && k < p->n_on_scale; to = s->link[to].to)
           changed = put_above(s, to, p->on[k]) || changed;
@@ -452,19 +579,74 @@ static atvi_status find_levels(atvi_space *s) {
 
 static bool is_line(atvi_prior_form form) { return form == ATVI_PRIOR_LINE || form == ATVI_PRIOR_STANDARD; }
 
+/* Whether the location of i is an affine function of theta_q, at points w->theta[d][PILOTS]: as far as numbers show, which decides about coordinates,
+ * not about what is exact. */
+static bool is_affine(const atvi_space *s, atvi_idx i, atvi_idx q, const scratch *w) {
+  static const double value[] = {0, 1, -1.7, 23.1};
+  double *row = w->theta + q * PILOTS, kept[PILOTS], at[4][PILOTS];
+  memcpy(kept, row, sizeof kept);
+  for (int v = 0; v < 4; v++) {
+    for (int j = 0; j < PILOTS; j++) row[j] = value[v];
+    s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w->theta,
+                                w->dloc, w->dscale);
+    memcpy(at[v], w->dloc + i * PILOTS, sizeof at[v]);
+  }
+  memcpy(row, kept, sizeof kept);
+  for (int j = 0; j < PILOTS; j++)
+    for (int v = 2; v < 4; v++) {
+      double slope = at[1][j] - at[0][j], off = at[v][j] - at[0][j] - value[v] * slope;
+      if (!(fabs(off) <= AFFINE * (fabs(at[0][j]) + fabs(at[1][j])))) return false;
+    }
+  return true;
+}
+
+/* Sets after, where may[d] be kin; scales are known. */
+static void find_after(atvi_space *s, const bool *may, const scratch *w) {
+  for (atvi_idx i = 0; i < s->d; i++) {
+    const atvi_prior_link *p = &s->target->prior[i];
+    atvi_idx q = may[i] ? p->location : -1, n = 0;
+    s->link[i].after = q;
+    if (!may[i] || q >= 0 || s->link[i].form != ATVI_PRIOR_LINE || p->n_on_scale == 0) continue;
+    for (atvi_idx k = p->n_on_scale; k < p->n_on; k++)
+      if (may[p->on[k]] && p->on[k] != q && atvi_infer_kin_alike(s->target, i, p->on[k], PILOTS, w->scale))
+        q = p->on[k], n++;
+    if (n != 1 || !is_affine(s, i, q, w)) continue;
+    for (atvi_idx up = q; up >= 0 && n > 0; up = s->link[up].after) n = up != i; /* no circles */
+    if (n > 0) s->link[i].after = q;
+  }
+}
+
+static atvi_status make_chain_parts(atvi_space *s) {
+  int threads = atvi_ctx_threads(s->ctx);
+  size_t work = 0;
+  for (atvi_idx k = 0; k < s->n_kin; k++)
+    if (s->kin[k].affine && atvi_infer_chain_work(s->kin[k].n) > work)
+      work = atvi_infer_chain_work(s->kin[k].n);
+  if (work == 0) return ATVI_OK;
+  double **part = atvi_pool_take(s->pool, (size_t)threads, sizeof *part);
+  work += (size_t)(CHAIN_WIDE * s->d + 2) * ATVI_SPACE_PART;
+  for (int k = 0; k < threads && part; k++) part[k] = atvi_pool_take(s->pool, work, sizeof **part);
+  s->chain_part = part;
+  return atvi_pool_status(s->pool);
+}
+
 /* Kin have the same scales at draws theta[d][PRIOR_DRAWS] of the prior. */
 static atvi_status find_kin(atvi_space *s, const double *theta) {
   scratch w = lay(s, 0);
   bool *may = atvi_pool_take(s->pool, (size_t)s->d, sizeof *may);
-  if (!may) return ATVI_ENOMEM;
+  atvi_idx *after = atvi_pool_take(s->pool, (size_t)s->d, sizeof *after);
+  if (!may || !after) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->d; i++) may[i] = is_line(s->link[i].form);
   gather(s->d, PILOTS, theta, w.theta, 0, PRIOR_DRAWS);
   s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w.theta, w.loc,
                               w.scale);
-  s->kin = atvi_infer_kin_find(s->pool, s->target, may, PILOTS, w.scale, &s->n_kin);
+  find_after(s, may, &w);
+  for (atvi_idx i = 0; i < s->d; i++) after[i] = s->link[i].after;
+  s->kin = atvi_infer_kin_find(s->pool, s->target, may, after, PILOTS, w.scale, &s->n_kin);
   for (atvi_idx k = 0; k < s->n_kin; k++)
     for (atvi_idx m = 0; m < s->kin[k].n; m++) s->link[s->kin[k].of[m]].kin = k;
-  return atvi_pool_status(s->pool);
+  ATVI_TRY(atvi_pool_status(s->pool));
+  return make_chain_parts(s);
 }
 
 /* theta: [d][PRIOR_DRAWS], and behind it [d + 3][PRIOR_DRAWS] of room. */
@@ -488,7 +670,7 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
   for (atvi_idx i = 0; i < s->d; i++) {
     atvi_param p = t->param[i];
     atvi_map_kind k;
-    s->link[i] = (atvi_space_link){.to = -1, .at = -1, .kin = -1};
+    s->link[i] = (atvi_space_link){.to = -1, .at = -1, .kin = -1, .after = -1};
     if (linked && t->prior[i].form != ATVI_PRIOR_ALONE && is_auto(p.map)) {
       s->link[i].form = t->prior[i].form;
       atvi_transform_anchor_bounds(s->link[i].form, &p.lower, &p.upper);

@@ -14,7 +14,7 @@
 #define ATVI_INFER_SPACE_H
 
 #include "infer/blocks.h"
-#include "infer/kin.h"
+#include "infer/chain.h"
 #include "infer/stand_in.h"
 #include "model/evaluator.h"
 #include "transform/anchor.h"
@@ -34,6 +34,8 @@ typedef struct {
   atvi_idx to;
   /* Its kin (kin.h); -1: none. */
   atvi_idx kin;
+  /* The parameter of which its location is an affine function, if both may be kin; -1: none. */
+  atvi_idx after;
   /* What the data say of it, but for messages; where kin are taken together, of that coordinate of theirs. */
   double k, r;
 } atvi_space_link;
@@ -65,6 +67,8 @@ typedef struct atvi_space {
   atvi_pool *pool;
   /* [threads] scratch of the workers. */
   double **part;
+  /* [threads] and that for chains; NULL: there are none. */
+  double **chain_part;
 } atvi_space;
 
 /* kind: for parameters whose own choice is auto ("auto" or NULL: probit, log or none by their bounds; "logit",
@@ -117,6 +121,8 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
 /* Location, scale, k and r (messages included) of the anchors, each [d], at one point theta[d]. As fwd. */
 void atvi_infer_space_anchors(const atvi_space *s, const double *theta, double *loc, double *scale, double *k,
                               double *r);
+/* Slopes of the locations in chains, [d], at one point theta[d]; other rows are not written. As fwd. */
+void atvi_infer_space_slopes(const atvi_space *s, const double *theta, double *slope);
 /* Chooses k and r of the links (settle.c), at a maximum of pi that climbs find from start[d][n], in xi. On return they are
  * set, or 0 where nothing could be measured; the maps' locations and scales are not. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_space_settle(atvi_space *s, atvi_idx n, const double *start);

@@ -203,6 +203,36 @@ static void kin_have_no_dependence(void) {
   shut(w);
 }
 
+/* An AR(1) process around a mean whose values are seen through sums, and a walk with a drift in two arms. */
+static const char *const CHAINS =
+    "param phi in (0, 1)\nparam m ~ normal(0, 1)\nparam s ~ halfnormal(1)\nparam x0 ~ normal(m, 2)\n"
+    "param x1 ~ normal(m + phi*(x0 - m), s)\nparam x2 ~ normal(m + phi*(x1 - m), s)\n"
+    "param x3 ~ normal(m + phi*(x2 - m), s)\nparam x4 ~ normal(m + phi*(x3 - m), s)\n"
+    "param tau ~ halfnormal(1)\nparam drift ~ normal(0, 1)\nparam w1 ~ normal(x4, tau)\n"
+    "param w2 ~ normal(w1 + drift, tau)\nparam w3 ~ normal(w1 - drift, tau)\nparam w4 ~ normal(w3, tau)\n";
+static const char *const CHAINS_DATA =
+    "logp -8*(x1 - 1)^2 - 2*(x1 + x2 - 1.5)^2 - 8*(x2 + x3 + x4 - 3)^2 - 3*(w1 - 1)^2 - 6*(w2 + w3)^2 - "
+    "5*w4^2\n";
+
+/* Given all else they are independent standard normals in a normal posterior, whatever slopes, intercepts and scales are. */
+static void chains_have_no_dependence(void) {
+  points p;
+  world w = open_model(with_data(CHAINS, CHAINS_DATA));
+  CHECK_INT(w.s->n_kin, 2);
+  CHECK(w.s->kin[0].affine && w.s->kin[0].known && w.s->kin[0].n == 4);
+  CHECK(w.s->kin[1].affine && w.s->kin[1].known && w.s->kin[1].n == 4);
+  scatter_points(w.d, 0.9, &p);
+  evaluate(&w, 1, &p);
+  for (atvi_idx i = 0; i < 4; i++) { /* what is below them is no part of this */
+    const double *x = p.x + w.s->kin[1].of[i] * B, *dx = p.dx + w.s->kin[1].of[i] * B;
+    const atvi_map *m = &w.s->map[w.s->kin[1].of[i]];
+    for (int j = 0; j < B; j++)
+      CHECK_ABS(dx[j] / m->scale, -(m->loc + m->scale * x[j]), 1e-5 * (1 + m->scale));
+  }
+  check_gradient(&w);
+  shut(w);
+}
+
 /* Two walks that begin from each other in turn cannot both be taken together. */
 static void kin_in_a_circle_go_alone(void) {
   world w = open_model(
@@ -367,6 +397,64 @@ static void eight_schools(void) {
   shut(w);
 }
 
+/* An AR(1) process seen with noise of unknown size. */
+enum { AR_N = 14 };
+static const double AR_Y[AR_N] = {0.31, 1.12,  0.87, 1.64,  2.18,  1.35,  1.21,
+                                  0.35, -0.42, 0.18, -0.66, -1.21, -0.37, 0.29};
+static const char *const AR =
+    "index k = 1..14\nconst y[k] = [0.31, 1.12, 0.87, 1.64, 2.18, 1.35, 1.21, 0.35, -0.42, 0.18, -0.66, "
+    "-1.21, -0.37, 0.29]\n"
+    "param phi in (0, 1)\nparam s ~ halfnormal(1)\nparam sigma ~ lognormal(-1, 0.3)\n"
+    "param x[i in k] ~ normal(if i > 1 then phi*x[i-1] else 0, if i > 1 then s else 1)\n"
+    "logp sum(i in k: -0.5*((y[i] - x[i])/sigma)^2 - log(sigma) - 0.5*log(2*pi))\n";
+
+/* log p(y | phi, s, sigma) by a Kalman filter; *last the mean of the last value. */
+static double ar_filter(double phi, double s, double sigma, double *last) {
+  double mean = 0, var = 1, sum = 0;
+  for (int t = 0; t < AR_N; t++) {
+    if (t > 0) mean *= phi, var = phi * phi * var + s * s;
+    double f = var + sigma * sigma, e = AR_Y[t] - mean;
+    sum -= 0.5 * (log(2 * acos(-1) * f) + e * e / f);
+    mean += var / f * e;
+    var *= sigma * sigma / f;
+  }
+  *last = mean;
+  return sum;
+}
+
+static void ar1_with_exact_answer(void) {
+  enum { GRID = 100 };
+  double z = 0, by_phi = 0, by_sigma = 0, by_last = 0, last, most[3] = {1, 4, 2.5};
+  for (int i = 0; i < GRID * GRID * GRID; i++) {
+    double phi = most[0] * (i % GRID + 0.5) / GRID, s = most[1] * (i / GRID % GRID + 0.5) / GRID;
+    double sigma = most[2] * (i / GRID / GRID + 0.5) / GRID;
+    double far = (log(sigma) + 1) / 0.3, prior = exp(-0.5 * (s * s + far * far)) / (0.3 * acos(-1) * sigma);
+    double w = exp(ar_filter(phi, s, sigma, &last)) * prior;
+    z += w;
+    by_phi += w * phi;
+    by_sigma += w * sigma;
+    by_last += w * last;
+  }
+  world w = open_model(AR);
+  CHECK(w.s->n_kin == 1 && w.s->kin[0].affine && w.s->kin[0].n == AR_N - 1 && w.s->kin[0].width == 1);
+  CHECK_INT(w.s->kin[0].n_gain, 1); /* the noise */
+  CHECK_ABS(w.s->kin[0].power[0], -2, 1e-6);
+  check_gradient(&w);
+  for (int seed = 1; seed <= test_seeds(1, 3); seed++) {
+    atvi_draws *d;
+    atvi_vi_opts o = atvi_infer_vi_defaults();
+    o.seed = (uint64_t)seed;
+    CHECK_OK(atvi_infer_vi_run(w.ctx, w.ev, &o, &d));
+    double evidence = log(z * most[0] * most[1] * most[2] / GRID / GRID / GRID);
+    CHECK_ABS(d->made->log_evidence, evidence, 3 * d->made->log_evidence_se + 0.002); /* of the grid */
+    CHECK_ABS(atvi_math_mean(d->n, d->x, d->weight), by_phi / z, 0.01);
+    CHECK_ABS(atvi_math_mean(d->n, d->x + 2 * d->n, d->weight), by_sigma / z, 0.01);
+    CHECK_ABS(atvi_math_mean(d->n, d->x + (2 + AR_N) * d->n, d->weight), by_last / z, 0.02);
+    atvi_draws_free(d);
+  }
+  shut(w);
+}
+
 /* Two scales, either of which may be near 0: a fiftieth of the posterior has tau below 0.2, where its density is finite and its logarithm has
  * an exponential tail. The answer is bench/trust's, by quadrature over both scales. */
 static const char *const LEVELS =
@@ -440,9 +528,9 @@ static void scales(void) {
   shut(w);
 }
 
-static void survives_faults(void) {
+static void sweep_faults(const char *text) {
   atvi_ctx *ctx = test_ctx();
-  atvi_model *m = test_load(ctx, test_file("m.atvi", with_data(THREE, THREE_DATA)), true);
+  atvi_model *m = test_load(ctx, test_file("m.atvi", text), true);
   atvi_evaluator *ev;
   CHECK_OK(atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev));
   long live = test_live;
@@ -466,11 +554,17 @@ static void survives_faults(void) {
   atvi_ctx_free(ctx);
 }
 
+static void survives_faults(void) {
+  sweep_faults(with_data(THREE, THREE_DATA));
+  sweep_faults(AR);
+}
+
 TESTS({"gradient", gradient_and_inverse}, {"prior", prior_has_no_dependence},
       {"posterior", normal_posterior_has_no_dependence}, {"kin", kin_have_no_dependence},
-      {"kin_circle", kin_in_a_circle_go_alone}, {"circles", circles_of_messages_are_cut},
-      {"refused", circles_of_priors_are_refused}, {"maps", own_maps_are_respected},
-      {"standard", standard_parameters_know_their_use},
+      {"chains", chains_have_no_dependence}, {"kin_circle", kin_in_a_circle_go_alone},
+      {"circles", circles_of_messages_are_cut}, {"refused", circles_of_priors_are_refused},
+      {"maps", own_maps_are_respected}, {"standard", standard_parameters_know_their_use},
       {"standard_places", standard_parameters_in_other_places},
-      {"standard_count", standard_parameters_are_counted}, {"schools", eight_schools},
-      {"three_levels", three_levels}, {"funnel", funnel}, {"scales", scales}, {"faults", survives_faults})
+      {"standard_count", standard_parameters_are_counted}, {"ar1", ar1_with_exact_answer},
+      {"schools", eight_schools}, {"three_levels", three_levels}, {"funnel", funnel}, {"scales", scales},
+      {"faults", survives_faults})
