@@ -326,4 +326,77 @@ static void nested(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"counts", counts}, {"arrays", arrays}, {"neck", neck}, {"threads", threads}, {"nested", nested})
+/* ---- scales that trade against each other ---- */
+
+enum { LABS = 40 };
+
+static double value_of(int i, int k) { return 3 + 1.3 * sin(1.9 * i + 0.4) + 0.7 * cos(2.7 * i + 5.1 * k); }
+
+/* Log likelihood of groups with one value, and of every fourth with two, that have normal means: in closed form. */
+static double log_lik(double mu, double tau, double sigma) {
+  double sum = 0, t2 = tau * tau, s2 = sigma * sigma;
+  for (int i = 1; i <= LABS; i++) {
+    int n = i % 4 ? 1 : 2;
+    double one = 0, square = 0;
+    for (int k = 0; k < n; k++) {
+      double y = value_of(i, k) - mu;
+      one += y;
+      square += y * y;
+    }
+    sum -= 0.5 * n * log(2 * acos(-1)) + 0.5 * (n - 1) * log(s2) + 0.5 * log(s2 + n * t2);
+    sum -= 0.5 * (square - one * one * t2 / (s2 + n * t2)) / s2;
+  }
+  return sum;
+}
+
+/* mu ~ normal(0, 5), tau and sigma ~ halfnormal(2), by the midpoint rule; tau_mean is that of the posterior. */
+static double trade_evidence(double *tau_mean) {
+  double top = -HUGE_VAL, sum = 0, first = 0;
+  const double h = 0.05, h_mu = 0.1;
+  for (int pass = 0; pass < 2; pass++)
+    for (double tau = h / 2; tau < 5; tau += h)
+      for (double sigma = h / 2; sigma < 5; sigma += h) {
+        double prior = 2 * log(2 / sqrt(8 * acos(-1))) - 0.125 * (tau * tau + sigma * sigma);
+        for (double mu = 1; mu < 5; mu += h_mu) {
+          double lp = prior - 0.5 * log(50 * acos(-1)) - 0.02 * mu * mu + log_lik(mu, tau, sigma);
+          if (pass == 0) {
+            top = fmax(top, lp);
+            continue;
+          }
+          sum += exp(lp - top);
+          first += tau * exp(lp - top);
+        }
+      }
+  *tau_mean = first / sum;
+  return top + log(sum * h * h * h_mu);
+}
+
+/* The sum of two variances is known, and each by itself hardly: what is common is a curved ridge. */
+static void trade(void) {
+  char rows[2048] = "group,y\n", line[32];
+  for (int i = 1; i <= LABS; i++)
+    for (int k = 0; k < (i % 4 ? 1 : 2); k++) {
+      snprintf(line, sizeof line, "%d,%.17g\n", i, value_of(i, k));
+      strcat(rows, line);
+    }
+  test_file("groups.csv", rows);
+  const char *path = test_file("trade.atvi", "param mu ~ normal(0, 5)\nparam tau ~ halfnormal(2)\n"
+                                             "param sigma ~ halfnormal(2)\n"
+                                             "param theta[1..40] ~ normal(mu, tau)\ndata \"groups.csv\"\n"
+                                             "observe y ~ normal(theta[group], sigma)\n");
+  double tau, want = trade_evidence(&tau);
+  for (int seed = 1; seed <= test_seeds(2, 10); seed++) {
+    atvi_ctx *ctx = test_ctx();
+    atvi_draws *d = fit(ctx, path, (uint64_t)seed, 2);
+    CHECK_INT(d->made->steps, 0); /* unit by unit, without training */
+    CHECK(!(d->made->exact > 0) && d->made->khat < 0.7);
+    CHECK_MSG(fabs(d->made->log_evidence - want) < 4 * d->made->log_evidence_se + 2e-3, "%g +- %g, not %g",
+              d->made->log_evidence, d->made->log_evidence_se, want);
+    CHECK_ABS(mean(d, 1), tau, 0.08 * sd(d, 1));
+    atvi_draws_free(d);
+    atvi_ctx_free(ctx);
+  }
+}
+
+TESTS({"counts", counts}, {"trade", trade}, {"arrays", arrays}, {"neck", neck}, {"threads", threads},
+      {"nested", nested})
