@@ -100,6 +100,8 @@ typedef struct {
   double se;
   /* Share of the sum that the largest weight has, before smoothing. */
   double top;
+  /* That error, before k-hat makes it larger, in those of as many independent draws as the effective size says. */
+  double noise;
   /* By how much smoothing changes an sd, at most, as a share of it. */
   double sd_gap;
   /* These are all draws that are wanted. */

@@ -34,6 +34,8 @@ enum { BLOCKS = ATVI_VI_BLOCKS };
 #define IMAGES_LOST 0.003  /* of the posterior in outer images, by which the draws may be off by chance */
 enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
 #define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
+#define NOISY                                                                                                \
+  1.5 /* times as uncertain as the effective size says may the evidence be: by chance, with 16 blocks, hardly ever more */
 #define SD_BY_ONE 0.02 /* of a variance due to one draw: the tails of a parameter are to blame, not weights */
 #define WELL_BEHAVED 0.1 /* of the draws is their effective size, at least, where the approximation fits */
 
@@ -426,8 +428,9 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   w->top = exp(top - w->psis.log_mean) / (double)c->n;
   divide(v, w);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
-  w->se = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
-          atvi_math_psis_inflation(w->psis.khat);
+  double error = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth));
+  w->se = error * atvi_math_psis_inflation(w->psis.khat);
+  w->noise = error * sqrt(w->psis.ess);
   w->sd_gap = sd_gap(v, w);
   tell_weights(v, w);
   return ATVI_OK;
@@ -441,7 +444,7 @@ bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
 
 bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
   return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess) &&
-         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP;
+         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP && !(w->noise > NOISY);
 }
 
 bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
@@ -569,6 +572,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   const atvi_made *m = d->made;
   double z = m->log_evidence, se = m->log_evidence_se, peak = -HUGE_VAL, highest = -HUGE_VAL;
   bool weights = atvi_infer_vi_permits(w);
+  if (!(m->exact > 0) && w->noise > NOISY)
+    return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+                          "The log evidence differs between independent parts of the draws by %.1f times as "
+                          "much as their effective size "
+                          "allows: part of the posterior has few draws, with large weights.",
+                          w->noise);
   if (!(m->exact > 0) && w->sd_gap >= SD_GAP)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
