@@ -295,8 +295,8 @@ static bool wants_another_look(const fit *f) {
          v->log_missing > f->log_known + log(ATVI_VI_LOOK_AGAIN) && !atvi_infer_vi_over(v);
 }
 
-/* What was absent and got components must have halved by the next look or the one after it, if it matters: else they do not help, and neither would more of
- * them. A single look may be off by a factor of two. */
+/* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
+ * them. Where runs take long, and chains with them, it has one look more: a single one may be off by a factor of two. */
 static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
   double before = v->log_absent, least;
@@ -307,7 +307,7 @@ static atvi_status seek(fit *f) {
   ATVI_TRY(atvi_infer_vi_seek(v));
   bool stays = f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least);
   f->stayed = stays ? f->stayed + 1 : 0;
-  if (f->stayed > 1) v->uncovered = exp(v->log_absent - f->log_known);
+  if (f->stayed > atvi_infer_vi_is_dear(v)) v->uncovered = exp(v->log_absent - f->log_known);
   return ATVI_OK;
 }
 
