@@ -125,14 +125,20 @@ static void begin(const atvi_kin *k, atvi_idx B, atvi_idx first, const atvi_chai
   centre(k, w);
 }
 
+/* And theta of z, in w->x. */
+static void to_theta(const atvi_kin *k, atvi_idx B, atvi_idx first, const atvi_chain_place *p,
+                     const double *z, lanes *w) {
+  begin(k, B, first, p, w);
+  load(k, B, first, z, w->x);
+  for (atvi_idx i = 0; i < w->n * L; i++) w->x[i] += w->q[i];
+  solve_back(w, w->x);
+}
+
 void atvi_infer_chain_fwd(const atvi_kin *k, atvi_idx B, const atvi_chain_place *p, double *theta,
                           double *ldj, double *work) {
   lanes w = lay(k, work);
   for (atvi_idx first = 0; first < B; first += L) {
-    begin(k, B, first, p, &w);
-    load(k, B, first, theta, w.x);
-    for (atvi_idx i = 0; i < w.n * L; i++) w.x[i] += w.q[i];
-    solve_back(&w, w.x);
+    to_theta(k, B, first, p, theta, &w);
     store(k, B, first, w.x, theta);
     for (atvi_idx i = 0; i < w.n; i++)
       for (atvi_idx l = 0; l < L && first + l < B; l++) ldj[first + l] -= log(at(&w, w.u, i, i)[l]);
@@ -202,10 +208,7 @@ void atvi_infer_chain_vjp(const atvi_kin *k, atvi_idx B, const atvi_chain_place 
                           const double *dldj, double *dtheta, const atvi_chain_adjoint *to, double *work) {
   lanes w = lay(k, work);
   for (atvi_idx first = 0; first < B; first += L) {
-    begin(k, B, first, p, &w);
-    load(k, B, first, z, w.x);
-    for (atvi_idx i = 0; i < w.n * L; i++) w.x[i] += w.q[i];
-    solve_back(&w, w.x);
+    to_theta(k, B, first, p, z, &w);
     load(k, B, first, dtheta, w.p);
     solve(&w, w.p);
     store(k, B, first, w.p, dtheta);

@@ -181,6 +181,16 @@ static const char *const KIN_DATA =
     "logp -8*(b - 1)^2 - 8*(b + c - 1.5)^2 - 8*(b + c + d - 3)^2 - 6*(e + d)^2 - "
     "20*(w[1] + w[2] + w[3] - 1)^2 - 9*(w[1] - w[2] + 0.3)^2 - 2*w[3]^2 - far[1]^2 - (far[2] - 1)^2\n";
 
+/* At the points p, kin k are standard normal given all else. */
+static void check_standard(const world *w, int k, const points *p) {
+  for (atvi_idx i = 0; i < w->s->kin[k].n; i++) {
+    const double *x = p->x + w->s->kin[k].of[i] * B, *dx = p->dx + w->s->kin[k].of[i] * B;
+    const atvi_map *m = &w->s->map[w->s->kin[k].of[i]];
+    for (int j = 0; j < B; j++)
+      CHECK_ABS(dx[j] / m->scale, -(m->loc + m->scale * x[j]), 1e-5 * (1 + m->scale));
+  }
+}
+
 /* Given their scale and where they begin, kin are independent standard normals in a normal posterior, whatever the scale. */
 static void kin_have_no_dependence(void) {
   points p;
@@ -192,13 +202,7 @@ static void kin_have_no_dependence(void) {
   CHECK(!w.s->kin[2].turn && w.s->kin[2].n == 2); /* not correlated: messages serve */
   scatter_points(w.d, 0.9, &p);
   evaluate(&w, 1, &p);
-  for (int k = 0; k < 2; k++)
-    for (atvi_idx i = 0; i < w.s->kin[k].n; i++) {
-      const double *x = p.x + w.s->kin[k].of[i] * B, *dx = p.dx + w.s->kin[k].of[i] * B;
-      const atvi_map *m = &w.s->map[w.s->kin[k].of[i]];
-      for (int j = 0; j < B; j++)
-        CHECK_ABS(dx[j] / m->scale, -(m->loc + m->scale * x[j]), 1e-5 * (1 + m->scale));
-    }
+  for (int k = 0; k < 2; k++) check_standard(&w, k, &p);
   check_gradient(&w);
   shut(w);
 }
@@ -223,12 +227,7 @@ static void chains_have_no_dependence(void) {
   CHECK(w.s->kin[1].affine && w.s->kin[1].known && w.s->kin[1].n == 4);
   scatter_points(w.d, 0.9, &p);
   evaluate(&w, 1, &p);
-  for (atvi_idx i = 0; i < 4; i++) { /* what is below them is no part of this */
-    const double *x = p.x + w.s->kin[1].of[i] * B, *dx = p.dx + w.s->kin[1].of[i] * B;
-    const atvi_map *m = &w.s->map[w.s->kin[1].of[i]];
-    for (int j = 0; j < B; j++)
-      CHECK_ABS(dx[j] / m->scale, -(m->loc + m->scale * x[j]), 1e-5 * (1 + m->scale));
-  }
+  check_standard(&w, 1, &p); /* nothing is below these */
   check_gradient(&w);
   shut(w);
 }
