@@ -335,6 +335,7 @@ weekly() {
   fit_cold run
   echo '# a thought' >>cold.atvi
   run -0 "$ATVI" predict run
+  output=$(tr -s '\n ' ' ' <<<"$output") # where it wraps depends on the folder
   says "cold.atvi has changed since the fit; the copy in run is used"
   run -0 --separate-stderr "$ATVI" predict run --quiet
   [ -z "$output" ]
