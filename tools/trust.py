@@ -199,7 +199,7 @@ def fit(name, seed, answer, args, kept):
             if status != 0:
                 result["failed"] = f"atvi {words[0]} ended with status {status}"
         if not result:
-            status, cpu = run([args.atvi, "fit", model, "--seed", str(seed), "--out", str(out), "-q", "--threads", "1"], args.limit, work, log, env)
+            status, cpu = run([args.atvi, "fit", model, "--seed", str(seed), "--out", str(out), "-q", "--threads", "1"] + answer.get("options", []), args.limit, work, log, env)
             if status is None:
                 result["failed"], result["limit"] = f"took more than {args.limit:g} s of CPU time", args.limit
             elif status != 0:

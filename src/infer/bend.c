@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/bend.h"
+#include "infer/vi_tuning.h"
 #include <math.h>
-
-#define FAR 4.0 /* where a displacement begins to level off, in standard deviations */
 
 enum { T = ATVI_BEND_TERMS };
 
@@ -12,7 +11,7 @@ typedef struct {
 } feature;
 
 static feature at(double t) {
-  double h = tanh(t / FAR), u = FAR * h, du = 1 - h * h, power = u;
+  double h = tanh(t / ATVI_FAR), u = ATVI_FAR * h, du = 1 - h * h, power = u;
   feature a;
   for (int k = 0; k < T; k++) {
     a.df[k] = (k + 2) * power * du;

@@ -4,14 +4,14 @@
 #include "core/core.h"
 #include "infer/fit.h"
 #include "infer/optimum.h"
+#include "infer/vi_tuning.h"
 #include "io/draws_file.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* Points per call: other languages are slow to be called, and quick on arrays. */
-enum { GROUP = 512 };
+enum { GROUP = ATVI_BATCH }; /* points per call: other languages are slow to be called, and quick on arrays */
 
 typedef struct {
   atvi_target target; /* first: it is what the user has */

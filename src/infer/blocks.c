@@ -76,7 +76,7 @@ atvi_status atvi_infer_blocks_find(const atvi_space *s, atvi_blocks *out) {
   b.n = number_units(t, owner, up, b.unit);
   for (atvi_idx i = 0; i < t->d; i++) b.of[i] = b.unit[owner[i]], common += b.of[i] == 0;
   if (b.n < 2 || common == 0 || !are_apart(s, &b)) return ATVI_OK;
-  size_t room = (size_t)(2 * t->n_unit + 6 * (1 + b.n)) * ATVI_SPACE_PART;
+  size_t room = (size_t)(2 * t->n_unit + 6 * (1 + b.n)) * ATVI_BATCH;
   for (int k = 0; k < threads; k++) b.room[k] = atvi_pool_take(s->pool, room, sizeof(double));
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   *out = b;

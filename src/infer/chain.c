@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/chain.h"
+#include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include <math.h>
 #include <string.h>
 
 enum { L = ATVI_LANES };
-#define GAIN_MOST 30.0 /* e-folds of the factor of G: beyond, it makes no difference */
 #define LEFT_OUT                                                                                             \
   1e-3 /* of the precision of a member: the sum of entries of G far from the diagonal that do not matter */
 
@@ -237,7 +237,7 @@ void atvi_infer_chain_gain(const atvi_kin *k, atvi_idx B, const double *theta, d
     double sum = 0;
     for (atvi_idx m = 0; m < k->n_gain; m++)
       sum += k->power[m] * log(theta[k->gain_of[m] * B + j] / k->gain_at[m]);
-    gain[j] = exp(fmin(fmax(sum, -GAIN_MOST), GAIN_MOST));
+    gain[j] = exp(fmin(fmax(sum, -ATVI_FOLDS), ATVI_FOLDS));
   }
 }
 
@@ -245,7 +245,7 @@ void atvi_infer_chain_gain_vjp(const atvi_kin *k, atvi_idx B, const double *thet
                                const double *dgain, double *dtheta) {
   for (atvi_idx m = 0; m < k->n_gain; m++)
     for (atvi_idx j = 0; j < B; j++) {
-      bool inside = fabs(log(gain[j])) < 0.999999 * GAIN_MOST;
+      bool inside = fabs(log(gain[j])) < 0.999999 * ATVI_FOLDS;
       atvi_idx at = k->gain_of[m] * B + j;
       if (inside) dtheta[at] += dgain[j] * gain[j] * k->power[m] / theta[at];
     }

@@ -14,14 +14,11 @@
 enum {
   CHAINS_MOST = 1024, /* chains; more would each be too short to judge */
   STORE_ESS = 5120,   /* effective draws that the store has room for, at least; five times the default */
-  STORE_MIN = 64,     /* states per chain, at least: R-hat of fewer is noise */
 };
 /* Good checkpoints in a row: stopping at the first favours chains that have not seen the tails yet. */
 enum { PASSES = 2 };
 #define BLOCK_S 0.1     /* seconds of a block: stop requests are heard in time, threads seldom wait */
 #define CHECK_RATIO 1.2 /* of the iterations at two checkpoints: a run is at most two fifths too long */
-/* Nats of log mass below the best chain: e^-10 is not seen in 1e4 draws, and the masses err by some nats. */
-#define LOST 20.0
 /* Share of all kept states whose log density is below that of chains which have arrived, and of chains that may be left out. */
 #define ARRIVED 0.125
 
@@ -76,7 +73,7 @@ atvi_status atvi_infer_chains_open(atvi_chains *c) {
   c->block = 1;
   c->seen = (atvi_quality){NAN, NAN};
   c->room = (atvi_idx)(c->plan.states_per_ess * fmax(STORE_ESS, c->opts.ess) / (double)m) / 2 * 2;
-  if (c->room < STORE_MIN) c->room = STORE_MIN;
+  if (c->room < ATVI_CHAINS_JUDGED) c->room = ATVI_CHAINS_JUDGED;
   c->store = atvi_pool_take(c->pool, (size_t)c->plan.rows * m * (size_t)c->room, sizeof *c->store);
   c->reached = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *c->reached);
   c->quality = atvi_pool_take(c->pool, d, sizeof *c->quality);
@@ -224,7 +221,7 @@ static bool judge(atvi_chains *c) {
 }
 
 /* A chain may get caught in a hollow that holds next to none of the posterior. It would stay there, and the
- * run would never end. Modes that matter are far above LOST: they keep their chains, and R-hat shows them. */
+ * run would never end. Modes that matter are far above ATVI_HOPELESS: they keep their chains, and R-hat shows them. */
 bool atvi_infer_chains_move_lost(atvi_chains *c) {
   double *mass = c->mass;
   atvi_idx best = 0;
@@ -234,7 +231,7 @@ bool atvi_infer_chains_move_lost(atvi_chains *c) {
     if (isnan(mass[k])) mass[k] = -HUGE_VAL;
     if (mass[k] > mass[best]) best = k;
   }
-  double least = mass[best] - LOST;
+  double least = mass[best] - ATVI_HOPELESS;
   if (!isfinite(least)) return false;
   for (atvi_idx k = 0; k < c->m; k++) {
     if (mass[k] >= least) continue;

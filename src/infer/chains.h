@@ -108,7 +108,9 @@ enum {
   /* largest effective size that can be asked for: all draws are kept in memory */
   ATVI_CHAINS_ESS_MOST = 100000,
   /* states per chain without which nothing is delivered: R-hat splits chains and needs two in each half */
-  ATVI_CHAINS_LEAST = 4
+  ATVI_CHAINS_LEAST = 4,
+  /* states per chain that the criteria need, and for which there is always room: R-hat of fewer is noise */
+  ATVI_CHAINS_JUDGED = 100
 };
 
 /* What the methods have in common; max_iter is that of ram. */

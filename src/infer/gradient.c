@@ -10,24 +10,22 @@
  * With eval_frozen there is no noise. */
 #include "infer/optimum.h"
 #include "infer/chains.h"
+#include "infer/vi_tuning.h"
 #include <float.h>
 #include <math.h>
 
 enum {
+  BLOCK = ATVI_BATCH / 4, /* parameters differenced at a time: two points each */
   POINTS =
       6, /* points at which the gradient of a user is compared: what holds at most of them is no accident */
-  STEPS = 4,
-  BLOCK = 64, /* parameters differenced at a time: memory of 128 points */
   MOST =
       1024, /* parameters compared at one point, the next ones at the next: work grows with the square of their number */
 };
 /* Steps in units of the width. The first is best for a smooth f in double precision; the next is tried while
- * those before disagree. */
-static const double STEP[STEPS] = {1e-5, 1e-6, 1e-4, 1e-3};
-static const double ENOUGH =
-    1e-5; /* relative difference that agrees: what rounding makes of the first step */
-static const double NEAR =
-    1e-4; /* with one step at least: no accident, even if others agree with each other, as rounding of emulators makes them */
+ * those before disagree. Differences relative to the gradient that are no larger than the first step agree, as rounding makes them; ten times as
+ * large with one step at least is no accident either, even if others agree with each other, as with emulators. */
+static const double STEP[] = {1e-5, 1e-6, 1e-4, 1e-3};
+enum { STEPS = sizeof STEP / sizeof *STEP };
 static const double TOL = 1e-3;  /* relative difference that no method would notice */
 static const double SAFETY = 10; /* times the error of a difference, which is itself a guess, is forgiven */
 
@@ -141,7 +139,8 @@ static double best_difference(const checking *c, atvi_idx i, double f, double *e
 /* Whether one of the differences is as good as equal. */
 static bool is_near(const checking *c, atvi_idx i, double g) {
   bool any = false;
-  for (int s = 0; s < STEPS; s++) any = any || fabs(g - c->difference[s * c->t->d + i]) < NEAR * fabs(g);
+  for (int s = 0; s < STEPS; s++)
+    any = any || fabs(g - c->difference[s * c->t->d + i]) < (SAFETY * STEP[0]) * fabs(g);
   return any;
 }
 
@@ -158,7 +157,7 @@ static void judge_point(const checking *c, atvi_idx k) {
     double forgiven =
         TOL * fmax(fabs(g), fabs(D)) + (noisy ? SAFETY * error : 0) + sqrt(c->unit) * largest / c->width[i];
     double excess = isnan(D) && !noisy ? HUGE_VAL : (fabs(g - D) - forgiven) / forgiven;
-    if (c->off[i] <= ENOUGH || is_near(c, i, g)) continue;
+    if (c->off[i] <= STEP[0] || is_near(c, i, g)) continue;
     y->wrong += excess > 0;
     if (excess > y->excess) *y = (tally){y->points, y->wrong, excess, c->at[i], g, D};
   }
@@ -176,7 +175,7 @@ static atvi_status compare_point(checking *c, atvi_idx k, atvi_gradient_info *in
   }
   c->first = d > MOST ? k * MOST % d : 0;
   c->end = c->first + MOST < d ? c->first + MOST : d;
-  for (int s = 0; s < STEPS && worst > ENOUGH; s++) {
+  for (int s = 0; s < STEPS && worst > STEP[0]; s++) {
     for (atvi_idx i = c->first; i < c->end; i += BLOCK) {
       if (atvi_stop_asked(c->ctx))
         return ATVI_FAIL(c->ctx, ATVI_ESTOP, "stopped while the gradient was checked");
@@ -190,7 +189,7 @@ static atvi_status compare_point(checking *c, atvi_idx k, atvi_gradient_info *in
       worst = fmax(worst, c->off[i]);
     }
   }
-  if (worst > ENOUGH) judge_point(c, k);
+  if (worst > STEP[0]) judge_point(c, k);
   for (atvi_idx i = c->first; i < c->end; i++) {
     c->tally[i].points++;
     if (c->off[i] > info->off) info->off = c->off[i], info->off_param = i;

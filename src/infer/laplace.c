@@ -13,18 +13,15 @@
  * At a bound   with slope g > 0 away from the density's side the law is g e^{-g x}, x the distance; its
  *              integral over a box of width w is (1 - e^{-g w}) / g. */
 #include "infer/modes.h"
+#include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include "math/rng.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_STEP 1e-3 /* prior standard deviations, to find the widths */
-#define SECOND_STEP 0.1 /* conditional standard deviations */
-#define FLAT 0.1        /* curvature of the log likelihood that narrows the prior by 5 % */
-#define WIDE 0.6     /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
-#define FLOOR 0.0625 /* least curvature: never wider than four prior standard deviations */
-#define DEFINITE 1e-3   /* curvature below which there is none: the error of differences */
+#define FLAT 0.1 /* curvature of the log likelihood that narrows the prior by 5 % */
+#define WIDE 0.6 /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
 #define SMALL_PART 0.15 /* share of the largest coefficient below which a coefficient is not named */
 enum { TRIES = 1000 };  /* draws per draw wanted, to find one in the box: a share of 1e-3 is seen */
 
@@ -91,7 +88,7 @@ static void symmetrise(atvi_idx k, double *a) {
 
 static void set_hessian(const atvi_laplace *l, atvi_evaluator *ev, const double *mode, work *w) {
   const atvi_target *t = atvi_model_evaluator_target(ev);
-  for (atvi_idx i = 0; i < l->k; i++) w->step[i] = FIRST_STEP;
+  for (atvi_idx i = 0; i < l->k; i++) w->step[i] = ATVI_STEP;
   for (int pass = 0; pass < 2; pass++) {
     set_points(l, t, mode, w);
     atvi_model_evaluator_run(
@@ -101,7 +98,7 @@ static void set_hessian(const atvi_laplace *l, atvi_evaluator *ev, const double 
     for (atvi_idx i = 0; i < l->k; i++) set_row(l, w, i);
     for (atvi_idx i = 0; i < l->k; i++) {
       double curve = l->hess_lik[i * l->k + i] + w->prior[i * l->k + i];
-      w->step[i] = SECOND_STEP / sqrt(fmin(fmax(curve, 1), 1e12));
+      w->step[i] = ATVI_STEP_KNOWN / sqrt(fmin(fmax(curve, 1), 1e12));
     }
   }
   symmetrise(l->k, l->hess_lik);
@@ -119,8 +116,8 @@ static atvi_status set_normal(atvi_laplace *l, atvi_optimum_info *info) {
   info->definite = true;
   info->gap = 0;
   for (atvi_idx e = 0; e < k; e++) {
-    if (!(l->value[e] > DEFINITE)) info->definite = false;
-    l->value[e] = fmax(l->value[e], FLOOR);
+    if (!(l->value[e] > ATVI_CURVED)) info->definite = false;
+    l->value[e] = fmax(l->value[e], ATVI_CURVED_LEAST);
     double g = 0;
     for (atvi_idx i = 0; i < k; i++) g += l->slope[l->free[i]] * l->vector[i * k + e];
     info->gap += 0.5 * g * g / l->value[e];
@@ -173,7 +170,7 @@ static const char *in_words(const atvi_laplace *l, const atvi_target *t, atvi_po
   return text;
 }
 
-/* out[n][n] = rows V^-1 rows^T with V = vector diag(max(value, FLOOR)) vector^T, for rows[n][k]. */
+/* out[n][n] = rows V^-1 rows^T with V = vector diag(max(value, ATVI_CURVED_LEAST)) vector^T, for rows[n][k]. */
 static void spread_in(atvi_idx n, atvi_idx k, const double *rows, const double *value, const double *vector,
                       double *out) {
   memset(out, 0, (size_t)(n * n) * sizeof *out);
@@ -183,7 +180,7 @@ static void spread_in(atvi_idx n, atvi_idx k, const double *rows, const double *
         double pa = 0, pb = 0;
         for (atvi_idx i = 0; i < k; i++)
           pa += rows[a * k + i] * vector[i * k + e], pb += rows[b * k + i] * vector[i * k + e];
-        out[a * n + b] += pa * pb / fmax(value[e], FLOOR);
+        out[a * n + b] += pa * pb / fmax(value[e], ATVI_CURVED_LEAST);
       }
 }
 

@@ -7,18 +7,17 @@
  *          parameter between two bounds, the share of the first, may have to change ends.
  * Test     A candidate counts if draws are not symmetric under it, and the density at the images of several is that at the draws, but for rounding. */
 #include "infer/mirrors.h"
+#include "infer/vi_tuning.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
 enum {
   TESTED = 2 * ATVI_LANES, /* draws at whose images the density is compared */
-  CHUNK = 256,             /* points of a batch */
   LABELS = 4,  /* of an index that are exchanged, at most: their 24 orders have room in a mixture */
   TRIALS = 64, /* candidates by names that are tested */
   MOST = 16,   /* mirrors */
 };
-#define EXACT 1e-6 /* of 1 + the size of the log density: what rounding makes of zero */
 #define APART                                                                                                \
   1.0 /* standard deviations between a mean and that of its image, at least: closer, they are not separate */
 
@@ -95,7 +94,7 @@ static void evaluate(const search *s, atvi_idx n, const double *theta, double *l
   for (atvi_idx j = 0; j < n; j++) log_p[j] = outcome[j] == ATVI_RUN_OK ? log_p[j] + log_lik[j] : NAN;
 }
 
-static double rounding(double log_p) { return EXACT * (1 + fabs(log_p)); }
+static double rounding(double log_p) { return ATVI_ROUNDED * (1 + fabs(log_p)); }
 
 /* The density at images of the first n draws is that at the draws. */
 static bool is_same(const search *s, atvi_idx n) {
@@ -143,12 +142,12 @@ typedef struct {
 
 static bool slopes_new(const search *s, slopes *b) {
   size_t d = (size_t)s->d;
-  b->theta = atvi_pool_take(s->pool, d * CHUNK, sizeof(double));
-  b->grad_prior = atvi_pool_take(s->pool, d * CHUNK, sizeof(double));
-  b->grad = atvi_pool_take(s->pool, d * CHUNK, sizeof(double));
-  b->prior = atvi_pool_take(s->pool, CHUNK, sizeof(double));
-  b->lik = atvi_pool_take(s->pool, CHUNK, sizeof(double));
-  b->outcome = atvi_pool_take(s->pool, CHUNK, sizeof *b->outcome);
+  b->theta = atvi_pool_take(s->pool, d * ATVI_BATCH, sizeof(double));
+  b->grad_prior = atvi_pool_take(s->pool, d * ATVI_BATCH, sizeof(double));
+  b->grad = atvi_pool_take(s->pool, d * ATVI_BATCH, sizeof(double));
+  b->prior = atvi_pool_take(s->pool, ATVI_BATCH, sizeof(double));
+  b->lik = atvi_pool_take(s->pool, ATVI_BATCH, sizeof(double));
+  b->outcome = atvi_pool_take(s->pool, ATVI_BATCH, sizeof *b->outcome);
   return !atvi_pool_failed(s->pool);
 }
 
@@ -222,8 +221,8 @@ static atvi_status find_signs(search *s) {
   if (!slopes_new(s, &b)) return ATVI_ENOMEM;
   memset(g.fixed, 0, d * sizeof *g.fixed);
   if (!begin_signs(s, &g, &b)) return ATVI_OK;
-  for (atvi_idx first = 0; first < g.n; first += CHUNK / 2) {
-    atvi_idx m = g.n - first < CHUNK / 2 ? g.n - first : CHUNK / 2;
+  for (atvi_idx first = 0; first < g.n; first += ATVI_BATCH / 2) {
+    atvi_idx m = g.n - first < ATVI_BATCH / 2 ? g.n - first : ATVI_BATCH / 2;
     run_slopes(s, &g, &b, first, 2 * m);
     for (atvi_idx k = 0; k < m; k++) connect(s, &g, &b, g.of[first + k], 2 * k, 2 * m);
   }

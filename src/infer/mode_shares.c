@@ -14,6 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+  BETWEEN = 2 * ATVI_BETWEEN - 1, /* points on the way between two peaks: twice as close */
+  WAY = ATVI_BETWEEN + 1,         /* on the way from a draw: itself, points between, and the peak */
+  ASKED = ATVI_VI_PROBES          /* draws of each hill that are asked */
+};
+
 typedef struct {
   atvi_vi *v;
   const atvi_vi_points *f;
@@ -24,11 +30,11 @@ typedef struct {
   atvi_idx *at;        /* [n_hill] their best peaks */
   double *claim;       /* [n_hill] shares by normal approximations */
   double *home;        /* [d] a draw, its image inside the box; and scratch: [d] */
-  double *way, *theta; /* [d][ATVI_HILL_ASKED * ATVI_HILL_WAY] */
-  double *value;       /* [ATVI_HILL_ASKED * ATVI_HILL_WAY] log pi */
-  double *asked;       /* [n_hill][d][ATVI_HILL_ASKED] in xi */
-  atvi_idx *goes;      /* [n_hill][ATVI_HILL_ASKED] the hill of each, as a number below n_hill */
-  double *low;         /* [ATVI_HILL_ASKED] on the best way so far */
+  double *way, *theta; /* [d][ASKED * WAY] */
+  double *value;       /* [ASKED * WAY] log pi */
+  double *asked;       /* [n_hill][d][ASKED] in xi */
+  atvi_idx *goes;      /* [n_hill][ASKED] the hill of each, as a number below n_hill */
+  double *low;         /* [ASKED] on the best way so far */
   double *centre;      /* [n_hill][d] theta */
   double *width;       /* [d] between quartiles of the first hill */
 } telling;
@@ -83,12 +89,12 @@ static double valley(const telling *t, const atvi_peak *a, const atvi_peak *b) {
   const atvi_vi *v = t->v;
   double low = HUGE_VAL;
   for (atvi_idx i = 0; i < v->d; i++)
-    for (int k = 0; k < ATVI_HILL_BETWEEN; k++)
-      t->way[i * ATVI_HILL_BETWEEN + k] = a->x[i] + (b->x[i] - a->x[i]) * (k + 1) / (ATVI_HILL_BETWEEN + 1);
+    for (int k = 0; k < BETWEEN; k++)
+      t->way[i * BETWEEN + k] = a->x[i] + (b->x[i] - a->x[i]) * (k + 1) / (BETWEEN + 1);
   atvi_infer_space_eval(
-      v->space, &(atvi_space_batch){
-                    .B = ATVI_HILL_BETWEEN, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
-  for (int k = 0; k < ATVI_HILL_BETWEEN; k++) low = fmin(low, isnan(t->value[k]) ? -HUGE_VAL : t->value[k]);
+      v->space,
+      &(atvi_space_batch){.B = BETWEEN, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
+  for (int k = 0; k < BETWEEN; k++) low = fmin(low, isnan(t->value[k]) ? -HUGE_VAL : t->value[k]);
   return low;
 }
 
@@ -99,7 +105,7 @@ static void make_hills(telling *t) {
     for (atvi_idx l = 0; l < k; l++) {
       atvi_idx a = t->hill[k], b = t->hill[l];
       /* measured from the summits: two that a low ledge joins have a deep valley between them all the same */
-      if (a == b || !(valley(t, &p[k], &p[l]) > fmin(p[a].log_pi, p[b].log_pi) - ATVI_HILL_DEEP)) continue;
+      if (a == b || !(valley(t, &p[k], &p[l]) > fmin(p[a].log_pi, p[b].log_pi) - ATVI_DEEP)) continue;
       atvi_idx top = p[a].log_pi > p[b].log_pi ? a : b, other = top == a ? b : a;
       for (atvi_idx i = 0; i < t->n; i++)
         if (t->hill[i] == other) t->hill[i] = top;
@@ -115,7 +121,7 @@ static void claims(telling *t, atvi_idx *near) {
     t->share[near[j]] += weight(t, j);
   }
   for (atvi_idx k = 0; k < t->n; k++) {
-    if (!(t->share[k] > ATVI_HILL_SHARE)) continue;
+    if (!(t->share[k] > exp(-ATVI_RIVAL))) continue;
     t->claim[t->n_hill] = t->share[k];
     t->at[t->n_hill++] = k;
   }
@@ -123,20 +129,19 @@ static void claims(telling *t, atvi_idx *near) {
 
 /* ---- asking draws ---- */
 
-static double *asked_of(const telling *t, atvi_idx h) { return t->asked + h * t->v->d * ATVI_HILL_ASKED; }
+static double *asked_of(const telling *t, atvi_idx h) { return t->asked + h * t->v->d * ASKED; }
 
-/* ATVI_HILL_ASKED of the draws that hill h claims, by their weights. */
+/* ASKED of the draws that hill h claims, by their weights. */
 static void pick(telling *t, atvi_idx h, const atvi_idx *near) {
   double sum = 0, *x = asked_of(t, h);
-  for (atvi_idx j = 0, k = 0; j < t->f->n && k < ATVI_HILL_ASKED; j++) {
+  for (atvi_idx j = 0, k = 0; j < t->f->n && k < ASKED; j++) {
     if (near[j] != t->at[h]) continue;
     sum += weight(t, j);
     /* the last one has to be there, whatever sums are rounded to */
-    for (bool found = false;
-         k < ATVI_HILL_ASKED && sum > (0.5 + (double)k) / ATVI_HILL_ASKED * t->claim[h] * (1 - 1e-9); k++) {
+    for (bool found = false; k < ASKED && sum > (0.5 + (double)k) / ASKED * t->claim[h] * (1 - 1e-9); k++) {
       if (!found) home(t, j);
       found = true;
-      for (atvi_idx i = 0; i < t->v->d; i++) x[i * ATVI_HILL_ASKED + k] = t->home[i];
+      for (atvi_idx i = 0; i < t->v->d; i++) x[i * ASKED + k] = t->home[i];
     }
   }
 }
@@ -145,26 +150,23 @@ static void pick(telling *t, atvi_idx h, const atvi_idx *near) {
 static void walk(telling *t, atvi_idx h, atvi_idx to) {
   const atvi_vi *v = t->v;
   const double *x = asked_of(t, h);
-  for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
-    for (atvi_idx i = 0; i < v->d; i++) t->home[i] = x[i * ATVI_HILL_ASKED + k];
+  for (atvi_idx k = 0; k < ASKED; k++) {
+    for (atvi_idx i = 0; i < v->d; i++) t->home[i] = x[i * ASKED + k];
     const atvi_peak *p = &v->modes.mode[nearest(t, t->home, t->at[to], t->home + v->d)];
     for (atvi_idx i = 0; i < v->d; i++)
-      for (int s = 0; s < ATVI_HILL_WAY; s++)
-        t->way[(i * ATVI_HILL_ASKED + k) * ATVI_HILL_WAY + s] =
-            t->home[i] + (p->x[i] - t->home[i]) * s / (ATVI_HILL_WAY - 1);
+      for (int s = 0; s < WAY; s++)
+        t->way[(i * ASKED + k) * WAY + s] = t->home[i] + (p->x[i] - t->home[i]) * s / (WAY - 1);
   }
-  atvi_infer_space_eval(v->space, &(atvi_space_batch){.B = ATVI_HILL_ASKED * ATVI_HILL_WAY,
-                                                      .x = t->way,
-                                                      .beta = 1,
-                                                      .theta = t->theta,
-                                                      .log_pi = t->value});
-  for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
-    const double *value = t->value + k * ATVI_HILL_WAY;
+  atvi_infer_space_eval(
+      v->space,
+      &(atvi_space_batch){.B = ASKED * WAY, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
+  for (atvi_idx k = 0; k < ASKED; k++) {
+    const double *value = t->value + k * WAY;
     double low = value[0];
-    for (int s = 1; s < ATVI_HILL_WAY; s++) low = fmin(low, isnan(value[s]) ? -HUGE_VAL : value[s]);
+    for (int s = 1; s < WAY; s++) low = fmin(low, isnan(value[s]) ? -HUGE_VAL : value[s]);
     if (value[0] > v->modes.mode[t->at[to]].log_pi + ATVI_HILL_ABOVE || !(low > t->low[k])) continue;
     t->low[k] = low;
-    t->goes[h * ATVI_HILL_ASKED + k] = to;
+    t->goes[h * ASKED + k] = to;
   }
 }
 
@@ -172,40 +174,39 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
 static void ask(telling *t, const atvi_idx *near) {
   for (atvi_idx h = 0; h < t->n_hill; h++) {
     pick(t, h, near);
-    for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
-      t->goes[h * ATVI_HILL_ASKED + k] = h;
+    for (atvi_idx k = 0; k < ASKED; k++) {
+      t->goes[h * ASKED + k] = h;
       t->low[k] = -HUGE_VAL;
     }
     for (atvi_idx to = 0; to < t->n_hill; to++) walk(t, h, to);
   }
   for (atvi_idx h = 0; h < t->n_hill; h++) t->share[t->at[h]] = 0;
   for (atvi_idx h = 0; h < t->n_hill; h++)
-    for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++)
-      t->share[t->at[t->goes[h * ATVI_HILL_ASKED + k]]] += t->claim[h] / ATVI_HILL_ASKED;
+    for (atvi_idx k = 0; k < ASKED; k++) t->share[t->at[t->goes[h * ASKED + k]]] += t->claim[h] / ASKED;
 }
 
 /* ---- words ---- */
 
 static double share_of(const telling *t, atvi_idx h) { return t->share[t->at[h]]; }
-static bool is_told(const telling *t, atvi_idx h) { return share_of(t, h) > ATVI_HILL_SHARE; }
+static bool is_told(const telling *t, atvi_idx h) { return share_of(t, h) > exp(-ATVI_RIVAL); }
 
 /* Where the draws of hill h are: quartiles of coordinate i, once t->asked is in theta. */
 static void quartiles(const telling *t, atvi_idx h, atvi_idx i, double out[3]) {
   atvi_idx n = 0;
   double *x = t->way, *w = t->theta;
   for (atvi_idx from = 0; from < t->n_hill; from++)
-    for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
-      if (t->goes[from * ATVI_HILL_ASKED + k] != h) continue;
-      x[n] = asked_of(t, from)[i * ATVI_HILL_ASKED + k];
+    for (atvi_idx k = 0; k < ASKED; k++) {
+      if (t->goes[from * ASKED + k] != h) continue;
+      x[n] = asked_of(t, from)[i * ASKED + k];
       w[n++] = t->claim[from];
     }
   atvi_math_sort(n, x, w, t->value);
   for (int q = 0; q < 3; q++) out[q] = atvi_math_quantile(n, x, w, 0.25 * (q + 1));
 }
 
-/* The ATVI_HILL_SHOWN coordinates in which hills differ most, in widths of the first one. */
+/* The ATVI_SHOWN coordinates in which hills differ most, in widths of the first one. */
 static void choose(const telling *t, atvi_idx first, bool *shown) {
-  for (int n = 0; n < ATVI_HILL_SHOWN; n++) {
+  for (int n = 0; n < ATVI_SHOWN; n++) {
     atvi_idx best = -1;
     double most = -1;
     for (atvi_idx i = 0; i < t->v->d; i++) {
@@ -231,12 +232,12 @@ static atvi_status say(const telling *t, const bool *shown, atvi_idx h, atvi_idx
                                v->space->target->param[i].name, t->centre[h * v->d + i]);
   return atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE, "Mode %td holds %.2g %% of the posterior: near %s%s.",
                         number, 100 * share_of(t, h), where,
-                        v->d > ATVI_HILL_SHOWN ? " (where the modes differ most)" : "");
+                        v->d > ATVI_SHOWN ? " (where the modes differ most)" : "");
 }
 
 static atvi_status say_all(telling *t, atvi_idx first, bool *shown, atvi_draws *d) {
   for (atvi_idx h = 0; h < t->n_hill; h++)
-    atvi_infer_space_fwd(t->v->space, ATVI_HILL_ASKED, asked_of(t, h), asked_of(t, h));
+    atvi_infer_space_fwd(t->v->space, ASKED, asked_of(t, h), asked_of(t, h));
   for (atvi_idx i = 0; i < t->v->d; i++)
     for (atvi_idx h = 0; h < t->n_hill; h++) {
       double q[3];
@@ -262,18 +263,18 @@ static bool room_for_peaks(telling *t) {
   t->share = atvi_pool_take(pool, n, sizeof *t->share);
   t->claim = atvi_pool_take(pool, n, sizeof *t->claim);
   t->home = atvi_pool_take(pool, 2 * d, sizeof *t->home);
-  t->way = atvi_pool_take(pool, d * ATVI_HILL_ASKED * ATVI_HILL_WAY, sizeof *t->way);
-  t->theta = atvi_pool_take(pool, d * ATVI_HILL_ASKED * ATVI_HILL_WAY, sizeof *t->theta);
-  t->value = atvi_pool_take(pool, ATVI_HILL_ASKED * ATVI_HILL_WAY, sizeof *t->value);
+  t->way = atvi_pool_take(pool, d * ASKED * WAY, sizeof *t->way);
+  t->theta = atvi_pool_take(pool, d * ASKED * WAY, sizeof *t->theta);
+  t->value = atvi_pool_take(pool, ASKED * WAY, sizeof *t->value);
   return !atvi_pool_failed(pool);
 }
 
 static bool room_for_hills(telling *t) {
   atvi_pool *pool = t->v->pool;
   size_t n = (size_t)t->n_hill, d = (size_t)t->v->d;
-  t->asked = atvi_pool_take(pool, n * d * ATVI_HILL_ASKED, sizeof *t->asked);
-  t->goes = atvi_pool_take(pool, n * ATVI_HILL_ASKED, sizeof *t->goes);
-  t->low = atvi_pool_take(pool, ATVI_HILL_ASKED, sizeof *t->low);
+  t->asked = atvi_pool_take(pool, n * d * ASKED, sizeof *t->asked);
+  t->goes = atvi_pool_take(pool, n * ASKED, sizeof *t->goes);
+  t->low = atvi_pool_take(pool, ASKED, sizeof *t->low);
   t->centre = atvi_pool_take(pool, n * d, sizeof *t->centre);
   t->width = atvi_pool_take(pool, d, sizeof *t->width);
   return !atvi_pool_failed(pool);

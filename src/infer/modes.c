@@ -19,8 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_LENGTH = 4 }; /* lengths tried of a Newton step */
-static const double newton_share[N_LENGTH] = {1, 0.5, 0.2, 0.05};
+static const double newton_share[] = {1, 0.5, 0.2, 0.05}; /* lengths tried of a Newton step */
+enum { N_LENGTH = sizeof newton_share / sizeof *newton_share };
 
 typedef struct {
   atvi_climb *climb;
@@ -64,7 +64,7 @@ static void drop_low(finder *f, bool midway) {
   for (atvi_idx i = 0; i < f->n; i++) {
     const atvi_climb *c = f->end[i].climb;
     double reach = c->f + (c->ended ? 0 : midway ? HUGE_VAL : 2 * c->gain);
-    if (i == 0 || reach > f->end[0].climb->f - ATVI_PEAK_LOW) f->end[kept++] = f->end[i];
+    if (i == 0 || reach > f->end[0].climb->f - ATVI_HOPELESS) f->end[kept++] = f->end[i];
   }
   f->n = kept;
 }
@@ -72,20 +72,20 @@ static void drop_low(finder *f, bool midway) {
 /* same[i]: no barrier between left[i] and the better climb `top`. */
 static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
   atvi_climb_batch *b = &f->batch;
-  atvi_idx chunk = b->cap / ATVI_PEAK_BETWEEN;
+  atvi_idx chunk = b->cap / ATVI_BETWEEN;
   for (atvi_idx first = 0; first < n; first += chunk) {
     atvi_idx m = n - first < chunk ? n - first : chunk;
-    b->B = m * ATVI_PEAK_BETWEEN;
+    b->B = m * ATVI_BETWEEN;
     for (atvi_idx i = 0; i < b->B; i++)
-      atvi_infer_climb_batch_put(b, i, (double)(i % ATVI_PEAK_BETWEEN + 1) / (ATVI_PEAK_BETWEEN + 1),
-                                 f->left[first + i / ATVI_PEAK_BETWEEN].climb->x, top->x);
+      atvi_infer_climb_batch_put(b, i, (double)(i % ATVI_BETWEEN + 1) / (ATVI_BETWEEN + 1),
+                                 f->left[first + i / ATVI_BETWEEN].climb->x, top->x);
     atvi_infer_climb_batch_eval(b, false);
     for (atvi_idx i = 0; i < m; i++) {
       const atvi_climb *c = f->left[first + i].climb;
-      double least = c->f - ATVI_PEAK_BARRIER - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
+      double least = c->f - ATVI_LEVEL - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
       bool same = true;
-      for (atvi_idx k = 0; k < ATVI_PEAK_BETWEEN; k++)
-        same &= atvi_infer_climb_batch_get(b, i * ATVI_PEAK_BETWEEN + k, NULL) >= least;
+      for (atvi_idx k = 0; k < ATVI_BETWEEN; k++)
+        same &= atvi_infer_climb_batch_get(b, i * ATVI_BETWEEN + k, NULL) >= least;
       f->same[first + i] = same;
     }
   }
@@ -222,7 +222,7 @@ static double left_to_gain(const finder *f, const end *e) {
 /* Newton steps until they gain nothing more. Of ends that are no maximum even then only the best is kept. */
 static void polish(finder *f) {
   double most = HUGE_VAL;
-  for (int pass = 0; pass < 2 || (pass < ATVI_PEAK_MAX_NEWTON && most > ATVI_PEAK_GAIN); pass++) {
+  for (int pass = 0; pass < 2 || (pass < ATVI_NEWTON && most > ATVI_PEAK_GAIN); pass++) {
     find_hessians(f);
     for (atvi_idx k = 0; k < f->n; k++) f->end[k].before = f->end[k].climb->f;
     newton(f);
@@ -260,7 +260,7 @@ static void covariance_item(void *arg, atvi_idx i, int worker) {
 static void set_normal(finder *f, end *e) {
   atvi_idx d = f->d;
   decompose(f, e);
-  for (atvi_idx k = 0; k < d; k++) f->value[k] = 1 / fmax(f->value[k], ATVI_PEAK_FLOOR);
+  for (atvi_idx k = 0; k < d; k++) f->value[k] = 1 / fmax(f->value[k], ATVI_CURVED_LEAST);
   atvi_parallel(f->s->ctx, d, covariance_item, f);
   for (atvi_idx i = 0; i < d; i++) memcpy(e->hess + i * d, f->a + i * d, (size_t)(i + 1) * sizeof *e->hess);
   bool sound = atvi_math_cholesky(d, e->hess);
@@ -281,7 +281,7 @@ static atvi_status approximate(finder *f, atvi_idx most) {
     e->hess = atvi_pool_take(f->pool, d * d, sizeof *e->hess);
     e->width = atvi_pool_take(f->pool, d, sizeof *e->width);
     if (atvi_pool_failed(f->pool)) return ATVI_ENOMEM;
-    for (size_t j = 0; j < d; j++) e->width[j] = ATVI_PEAK_STEP;
+    for (size_t j = 0; j < d; j++) e->width[j] = ATVI_STEP;
   }
   polish(f);
   if (f->n > 1) merge(f, most, false);
@@ -293,7 +293,7 @@ static atvi_status approximate(finder *f, atvi_idx most) {
 
 static atvi_status prepare(finder *f, atvi_idx n_start, const double *start) {
   size_t n = (size_t)n_start, d = (size_t)f->d;
-  atvi_idx cap = n_start > ATVI_PEAK_CHUNK ? n_start : ATVI_PEAK_CHUNK;
+  atvi_idx cap = n_start > ATVI_BATCH ? n_start : ATVI_BATCH;
   if (cap < 2 * f->d) cap = 2 * f->d;
   atvi_climb *climb;
   ATVI_TRY(atvi_infer_climb_batch_new(f->s, f->pool, cap, &f->batch));
@@ -325,7 +325,7 @@ static bool fold_back(finder *f, atvi_idx n_start) {
       double theta, inside, ldj = 0;
       atvi_transform_map_fwd(map, 1, &c->x[j], &theta, &ldj);
       atvi_transform_map_inv(map, 1, &theta, &inside);
-      if (!(fabs(inside - c->x[j]) > ATVI_PEAK_SAME_PLACE)) continue;
+      if (!(fabs(inside - c->x[j]) > ATVI_ROUNDING)) continue;
       c->x[j] = inside;
       moved = true;
     }
@@ -337,7 +337,7 @@ static bool fold_back(finder *f, atvi_idx n_start) {
 
 /* Climbs f->climb[n] to their ends. False: asked to stop. */
 static bool climb(finder *f, atvi_idx n, int iterations) {
-  for (int fold = 0; fold < ATVI_PEAK_MAX_FOLD; fold++) {
+  for (int fold = 0; fold < ATVI_REPEATS; fold++) {
     if (!fold_back(f, n) && fold > 0) break;
     if (!atvi_infer_climbs_run(&f->batch, n, f->climb, iterations)) return false;
   }

@@ -115,7 +115,7 @@ static void quasi_newton(const atvi_climb *c, atvi_idx d, double *v) {
 static void aim(atvi_climb *c, atvi_idx d) {
   double norm_g = sqrt(dot(d, c->g, c->g));
   c->gain = 0.5 * norm_g * norm_g;
-  if (c->gain < ATVI_CLIMB_GAIN || c->small >= ATVI_CLIMB_SMALL_STEPS) {
+  if (c->gain < ATVI_OPTIMUM_RISE || c->small >= ATVI_CLIMB_SMALL_STEPS) {
     c->ended = true;
     return;
   }
@@ -133,7 +133,7 @@ static void aim(atvi_climb *c, atvi_idx d) {
     c->gain = 0.5 * c->slope;
   }
   /* The weak directions may not be among the curvature seen: small steps in fact, too, are asked for. */
-  if (c->gain < ATVI_CLIMB_GAIN && c->small > 0 && !c->strict) c->ended = true;
+  if (c->gain < ATVI_OPTIMUM_RISE && c->small > 0 && !c->strict) c->ended = true;
   c->t = fmin(1, ATVI_CLIMB_STEP_MOST / sqrt(dot(d, v, v)));
   c->trials = 0;
   axpy(d, 1, c->x, v);

@@ -30,7 +30,6 @@ enum {
   WINDOW_DRAWS = 800, /* draws of all chains together in the last one: Stan's has 500 */
   WINDOWS = 6,        /* windows that one chain needs for that */
   LAST = 40,          /* iterations; Stan's are 50 */
-  FIRST_CHECK = 100,  /* iterations after warm-up, at least: R-hat of fewer is noise */
   EARLY_DEPTH = 6,    /* of trees before the first variances are known: the metric may be hopeless yet */
 };
 /* The metric counts this many draws of a small variance, this share of the typical one: as in Stan. */
@@ -123,7 +122,7 @@ static void search_on(nuts_chain *c, double wanted, double log_ratio) {
   bool good = log_ratio > log(wanted);
   if (c->way == 0) c->way = good ? 1 : -1;
   double next = c->way > 0 ? 2 * t->eps : 0.5 * t->eps;
-  if (good == (c->way > 0) && next > ATVI_NUTS_EPS_LEAST && next < ATVI_NUTS_EPS_MOST) {
+  if (good == (c->way > 0) && fabs(log(next)) < ATVI_FOLDS) {
     t->eps = next;
     atvi_infer_nuts_try(t);
     return;
@@ -413,7 +412,7 @@ static void make_plan(nuts *r) {
   c->plan.from = c->plan.discard = r->warm;
   c->plan.part = 3;
   c->plan.first_check = (atvi_idx)ceil(c->opts.ess / c->opts.chains);
-  if (c->plan.first_check < FIRST_CHECK) c->plan.first_check = FIRST_CHECK;
+  if (c->plan.first_check < ATVI_CHAINS_JUDGED) c->plan.first_check = ATVI_CHAINS_JUDGED;
   c->plan.first_check += r->warm;
 }
 

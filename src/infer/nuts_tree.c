@@ -20,6 +20,7 @@
  * Direction    the trajectory always grows at its end 1; to grow at the other, the ends are exchanged. The
  *              criteria are the same from both sides. */
 #include "infer/nuts_tree.h"
+#include "infer/vi_tuning.h"
 #include <math.h>
 #include <string.h>
 
@@ -310,6 +311,6 @@ void atvi_infer_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept) 
   double eta = 1 / (a->count + T0), weight = pow(a->count, -KAPPA);
   a->error_bar = (1 - eta) * a->error_bar + eta * (wanted - accept);
   a->log_eps = a->mu - a->error_bar * sqrt(a->count) / GAMMA;
-  a->log_eps = fmin(fmax(a->log_eps, log(ATVI_NUTS_EPS_LEAST)), log(ATVI_NUTS_EPS_MOST));
+  a->log_eps = fmin(fmax(a->log_eps, -ATVI_FOLDS), ATVI_FOLDS);
   a->log_eps_bar = (1 - weight) * a->log_eps_bar + weight * a->log_eps;
 }

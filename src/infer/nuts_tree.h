@@ -94,9 +94,6 @@ double atvi_infer_nuts_tried(atvi_nuts_tree *t, const atvi_nuts_value *v);
 typedef struct {
   double mu, log_eps, log_eps_bar, error_bar, count;
 } atvi_nuts_dual;
-/* Limits of a step size: beyond, no trajectory can be followed. */
-#define ATVI_NUTS_EPS_LEAST 1e-12
-#define ATVI_NUTS_EPS_MOST 1e7
 void atvi_infer_nuts_dual_begin(atvi_nuts_dual *a, double eps);
 void atvi_infer_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept);
 

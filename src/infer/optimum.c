@@ -7,21 +7,15 @@
 #include "infer/fit.h"
 #include "infer/modes.h"
 #include "infer/chains.h"
+#include "infer/vi_tuning.h"
 #include "math/optim.h"
 #include <math.h>
 #include <string.h>
 
 /* Relative to 1 + |log posterior|, per prior standard deviation: what its differences can show. */
 #define TOL_GRAD 1e-8
-#define BARRIER 0.05  /* nats that the log posterior may dip on the line between two results of one optimum */
-#define RIVAL 5.0     /* report optima within this many nats of the best: e^-5 is 1 draw in 150 */
-#define AT_BOUND 1e-9 /* prior standard deviations from a bound that count as being there: rounding */
-#define RUNAWAY 1e6   /* nats that the log posterior could still rise: it has no maximum */
-enum {
-  BETWEEN = 3,     /* points looked at on the line between two results */
-  MODES_SHOWN = 3, /* other modes in messages; the rest is counted */
-  VALUES_SHOWN = 4 /* parameters of each */
-};
+#define RUNAWAY 1e6       /* nats that the log posterior could still rise: it has no maximum */
+enum { MODES_SHOWN = 3 }; /* other modes in messages; the rest is counted */
 static const char GRADIENT[] = "the gradient was not finite";
 
 typedef struct {
@@ -240,24 +234,25 @@ static void sort_results(maximiser *m) {
 static bool same_optimum(maximiser *m, const double *better, double log_post, const double *other,
                          double *room) {
   atvi_idx d = m->starts->d;
-  double lp[BETWEEN], ll[BETWEEN];
-  for (int i = 0; i < BETWEEN; i++)
+  double lp[ATVI_BETWEEN], ll[ATVI_BETWEEN];
+  for (int i = 0; i < ATVI_BETWEEN; i++)
     for (atvi_idx j = 0; j < d; j++) {
-      double f = (i + 1.0) / (BETWEEN + 1);
-      room[j * BETWEEN + i] = (1 - f) * other[j] + f * better[j];
+      double f = (i + 1.0) / (ATVI_BETWEEN + 1);
+      room[j * ATVI_BETWEEN + i] = (1 - f) * other[j] + f * better[j];
     }
-  atvi_outcome outcome[BETWEEN];
+  atvi_outcome outcome[ATVI_BETWEEN];
   atvi_model_evaluator_run(
-      m->ev, &(atvi_batch){.B = BETWEEN, .theta = room, .log_prior = lp, .log_lik = ll, .outcome = outcome});
-  for (int i = 0; i < BETWEEN; i++)
-    if (outcome[i] != ATVI_RUN_OK || !(lp[i] + ll[i] > log_post - BARRIER)) return false;
+      m->ev,
+      &(atvi_batch){.B = ATVI_BETWEEN, .theta = room, .log_prior = lp, .log_lik = ll, .outcome = outcome});
+  for (int i = 0; i < ATVI_BETWEEN; i++)
+    if (outcome[i] != ATVI_RUN_OK || !(lp[i] + ll[i] > log_post - ATVI_LEVEL)) return false;
   return true;
 }
 
 static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
   atvi_idx d = info->d;
   info->optimum = atvi_pool_take(info->pool, (size_t)m->opts.starts, sizeof *info->optimum);
-  double *room = atvi_pool_take(info->pool, (size_t)(d * BETWEEN), sizeof *room);
+  double *room = atvi_pool_take(info->pool, (size_t)(d * ATVI_BETWEEN), sizeof *room);
   if (atvi_pool_failed(info->pool)) return ATVI_ENOMEM;
   for (int k = 0; k < m->opts.starts && m->result[k].ended; k++) {
     const result *r = &m->result[k];
@@ -280,7 +275,7 @@ static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
 static void find_bounds(maximiser *m, atvi_optimum_info *info, const double *slope) {
   const atvi_target *t = atvi_model_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < info->d; j++) {
-    double near = AT_BOUND * m->starts->scale[j];
+    double near = ATVI_ROUNDING * m->starts->scale[j];
     double below = info->mode[j] - t->param[j].lower, above = t->param[j].upper - info->mode[j];
     if (below <= near && slope[j] < 0 && -slope[j] * below < ATVI_OPTIMUM_RISE) info->at_bound[j] = -1;
     if (above <= near && slope[j] > 0 && slope[j] * above < ATVI_OPTIMUM_RISE) info->at_bound[j] = 1;
@@ -359,7 +354,7 @@ static double effective_share(const atvi_laplace *l, const atvi_optimum_info *in
 static atvi_idx n_rival(const atvi_optimum_info *info) {
   atvi_idx n = 0;
   for (atvi_idx k = 1; k < info->n_optimum; k++)
-    n += info->optimum[k].log_post > info->optimum[0].log_post - RIVAL;
+    n += info->optimum[k].log_post > info->optimum[0].log_post - ATVI_RIVAL;
   return n;
 }
 
@@ -369,13 +364,13 @@ static atvi_status say_rivals(const atvi_optimum_info *info, const atvi_target *
   for (atvi_idx k = 1; k <= shown; k++) {
     const atvi_optimum *o = &info->optimum[k];
     const char *at = "";
-    for (atvi_idx j = 0; j < info->d && j < VALUES_SHOWN && at; j++)
+    for (atvi_idx j = 0; j < info->d && j < ATVI_SHOWN && at; j++)
       at = atvi_pool_printf(info->pool, "%s%s%s = %.4g", at, j ? ", " : "", t->param[j].name, o->theta[j]);
     if (!at) return ATVI_ENOMEM;
     ATVI_TRY(atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_MODE,
         "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
-        at, info->d > VALUES_SHOWN ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
+        at, info->d > ATVI_SHOWN ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
         info->optimum[0].hits));
   }
   return n > shown ? atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE, "And %td more such modes.", n - shown)

@@ -6,9 +6,6 @@
 #include "atvi/draws.h"
 #include "model/evaluator.h"
 
-/* Nats that the log posterior may still rise at what counts as a maximum: draws do not show them. */
-#define ATVI_OPTIMUM_RISE 0.01
-
 typedef struct {
   uint64_t seed;
   /* searches, >= 1 */

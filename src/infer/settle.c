@@ -18,18 +18,9 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-  CLIMB = 60,       /* trials of each climb at first */
-  CLIMB_AGAIN = 30, /* and after a measurement */
-  ROUNDS = 3        /* measurements */
-};
-#define STEP_FIRST 0.01 /* of the differences, in z: nothing is known of the posterior's width yet */
-#define STEP 0.1        /* of the differences after: the width is about 1 */
-#define GAIN_STEP 0.05  /* of the differences for powers: in logarithms, and in scales of a chain */
-#define GAIN_LEAST 0.1  /* powers below make no difference */
-#define GAIN_MOST 4.0   /* powers above are not those of a scale */
-#define LEAST 1e-3      /* k s^2 below which the data say nothing */
-#define TURN 0.1        /* correlation of two kin, given the others, above which all are rotated */
+enum { ROUNDS = 3 };  /* measurements */
+#define SLIGHT 0.1    /* a power, or a correlation of two kin given the others, that makes no difference */
+#define GAIN_MOST 4.0 /* powers above are not those of a scale */
 
 typedef struct {
   atvi_space *s;
@@ -108,7 +99,7 @@ static void own_priors(pilot *p) {
   b->B = 2;
   for (atvi_idx i = 0; i < p->d; i++)
     for (int k = 0; k < 2; k++)
-      b->x[2 * i + k] = p->x[i] + (may_settle(p, i) ? (k ? STEP_FIRST : -STEP_FIRST) / s->map[i].scale : 0);
+      b->x[2 * i + k] = p->x[i] + (may_settle(p, i) ? (k ? ATVI_STEP : -ATVI_STEP) / s->map[i].scale : 0);
   atvi_infer_space_eval(
       s, &(atvi_space_batch){.B = 2, .x = b->x, .theta = b->theta, .log_pi = b->log_pi, .dx = b->dx});
   bool good = isfinite(b->log_pi[0]) && isfinite(b->log_pi[1]);
@@ -117,7 +108,7 @@ static void own_priors(pilot *p) {
     double by = rate(p, i), low = b->dx[2 * i], high = b->dx[2 * i + 1];
     double z = p->x[i]; /* of a normal prior */
     p->own_slope[i] = (good ? 0.5 * (low + high) : -z) / by;
-    p->own_curve[i] = (good ? (low - high) * s->map[i].scale / (2 * STEP_FIRST) : 1) / (by * by);
+    p->own_curve[i] = (good ? (low - high) * s->map[i].scale / (2 * ATVI_STEP) : 1) / (by * by);
   }
   memcpy(s->link, p->kept, (size_t)p->d * sizeof *p->kept);
   for (atvi_idx k = 0; k < s->n_kin; k++) s->kin[k].turn = p->turn[k], s->kin[k].known = p->known[k];
@@ -169,7 +160,7 @@ static void set(pilot *p, atvi_idx i) {
     k -= p->k[i] - a->k;
     r -= p->r[i] - a->r;
   }
-  bool informed = k * units * units > LEAST && isfinite(r);
+  bool informed = k * units * units > ATVI_CURVED && isfinite(r);
   a->k = !informed ? 0 : ratio ? k * units * units : k;
   a->r = informed && !ratio ? r : 0;
 }
@@ -223,7 +214,7 @@ static bool is_diagonal(const pilot *p, const atvi_kin *k, const double *g) {
     for (atvi_idx j = 0; j < i; j++) {
       double a = g[i * k->n + i] + p->own_curve[k->of[i]], b = g[j * k->n + j] + p->own_curve[k->of[j]];
       double off = g[i * k->n + j];
-      if (off * off > TURN * TURN * a * b) return false;
+      if (off * off > SLIGHT * SLIGHT * a * b) return false;
     }
   return true;
 }
@@ -244,9 +235,9 @@ static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
   double curve[2];
   b->B = 4; /* both, less and more */
   for (atvi_idx j = 0; j < p->d * 4; j++) b->theta[j] = p->theta[j / 4];
-  for (int c = 0; c < 4; c++) b->theta[i * 4 + c] *= exp(c & 2 ? GAIN_STEP : -GAIN_STEP);
+  for (int c = 0; c < 4; c++) b->theta[i * 4 + c] *= exp(c & 2 ? ATVI_STEP_KNOWN : -ATVI_STEP_KNOWN);
   for (atvi_idx m = 0; m < k->n; m++) {
-    double by = GAIN_STEP * p->scale[k->of[m]] * sign(m);
+    double by = ATVI_STEP_KNOWN * p->scale[k->of[m]] * sign(m);
     for (int c = 0; c < 4; c++) b->theta[k->of[m] * 4 + c] += c & 1 ? by : -by;
   }
   atvi_infer_space_inv(p->s, 4, b->theta, b->x);
@@ -259,8 +250,8 @@ static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
       curve[c] += (g[0] - g[1]) * p->scale[k->of[m]] * sign(m);
     }
   }
-  double power = log(curve[1] / curve[0]) / (2 * GAIN_STEP);
-  return fabs(power) > GAIN_LEAST && fabs(power) < GAIN_MOST ? power : 0;
+  double power = log(curve[1] / curve[0]) / (2 * ATVI_STEP_KNOWN);
+  return fabs(power) > SLIGHT && fabs(power) < GAIN_MOST ? power : 0;
 }
 
 static void set_gain(pilot *p, atvi_kin *k) {
@@ -293,7 +284,7 @@ static bool set_kin(pilot *p, atvi_kin *k, double step) {
   for (atvi_idx j = 0; j < k->n; j++) {
     atvi_space_link *a = &p->s->link[k->of[j]];
     double s = p->scale[k->of[j]];
-    bool informed = value[j] * s * s > LEAST;
+    bool informed = value[j] * s * s > ATVI_CURVED;
     a->k = informed ? value[j] : 0;
     a->r = informed ? p->vector[1][j] : 0;
   }
@@ -327,15 +318,15 @@ static atvi_status settle(pilot *p, atvi_pool *pool, atvi_idx n, const double *s
   atvi_climb **all = atvi_pool_take(pool, (size_t)n, sizeof *all);
   if (!all) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < n; k++) all[k] = &climb[k];
-  atvi_infer_climbs_run(&p->batch, n, all, CLIMB);
+  atvi_infer_climbs_run(&p->batch, n, all, ATVI_ITERATIONS);
   atvi_climb *best = all[0];
   for (atvi_idx k = 1; k < n; k++)
     if (all[k]->f > best->f) best = all[k];
   for (int round = 0; round < ROUNDS && isfinite(best->f); round++) {
-    measure(p, best->x, round ? STEP : STEP_FIRST);
+    measure(p, best->x, round ? ATVI_STEP_KNOWN : ATVI_STEP);
     atvi_infer_space_inv(p->s, 1, p->theta, best->x);
     atvi_infer_climb_restart(best);
-    if (round + 1 < ROUNDS) atvi_infer_climbs_run(&p->batch, 1, &best, CLIMB_AGAIN);
+    if (round + 1 < ROUNDS) atvi_infer_climbs_run(&p->batch, 1, &best, ATVI_ITERATIONS / 2);
   }
   return ATVI_OK;
 }

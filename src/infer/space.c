@@ -6,50 +6,49 @@
 #include "math/special.h"
 #include "math/stat/stat.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
 enum { PRIOR_DRAWS = 1024 }; /* from which locations and scales of the maps are taken */
-#define AFFINE 1e-9          /* of a location: departures from a straight line that are rounding */
 #define PILOT_FAR 2.0        /* prior standard deviations within which climbs that settle the anchors start */
-#define VAGUE 20.0 /* e-folds: a prior that is wider says nothing of the size of a positive parameter */
-#define UNIFORM_NEAR 0.12 /* location and scale as near to 0 and 1 as this are those of a uniform prior */
+#define UNIFORM_NEAR 0.12    /* location and scale as near to 0 and 1 as this are those of a uniform prior */
 
 /* ---- scratch of a worker ---- */
 
 typedef struct {
-  double *x, *theta, *dx, *grad_prior, *grad_lik;                  /* [d][PART] */
-  double *home, *lik_x;                                            /* [d][PART] of a stand-in */
-  double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][PART] anchors */
-  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [PART] */
-  double *slope, *dslope, *probe, *dprobe, *aside[2]; /* [d][PART] of chains; NULL: there are none */
-  double *gain, *dgain;                               /* [PART] */
+  double *x, *theta, *dx, *grad_prior, *grad_lik;                  /* [d][ATVI_BATCH] */
+  double *home, *lik_x;                                            /* [d][ATVI_BATCH] of a stand-in */
+  double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][ATVI_BATCH] anchors */
+  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [ATVI_BATCH] */
+  double *slope, *dslope, *probe, *dprobe, *aside[2]; /* [d][ATVI_BATCH] of chains; NULL: there are none */
+  double *gain, *dgain;                               /* [ATVI_BATCH] */
   double *chain;                                      /* work of the longest chain */
-  double *by_block; /* [3][1 + blocks.n][PART] as in the batch; NULL: not wanted */
+  double *by_block; /* [3][1 + blocks.n][ATVI_BATCH] as in the batch; NULL: not wanted */
   atvi_outcome *outcome;
 } scratch;
 
-enum { WIDE = 17, NARROW = 8, CHAIN_WIDE = 6 }; /* pieces of d rows and of one, and of d rows for chains */
+/* Rows of a batch in the order of the struct: pieces of d rows, of one, and of d rows for chains. */
+enum {
+  WIDE = offsetof(scratch, log_prior) / sizeof(double *),
+  NARROW = offsetof(scratch, slope) / sizeof(double *) - WIDE,
+  CHAIN_WIDE = offsetof(scratch, gain) / sizeof(double *) - WIDE - NARROW
+};
 
-static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW) * ATVI_SPACE_PART; }
+static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW + 1) * ATVI_BATCH; }
 
 static scratch lay(const atvi_space *s, int worker) {
   scratch w = {0};
-  double **wide[WIDE] = {&w.x,   &w.theta, &w.dx,  &w.grad_prior, &w.grad_lik, &w.z,
-                         &w.loc, &w.scale, &w.k,   &w.r,          &w.dloc,     &w.dscale,
-                         &w.dk,  &w.dr,    &w.kin, &w.home,       &w.lik_x};
-  double **narrow[NARROW - 1] = {&w.log_prior, &w.log_lik, &w.ldj, &w.base, &w.pi, &w.pi_one, &w.alive};
-  double *at = s->part[worker];
-  for (int k = 0; k < WIDE; k++, at += s->d * ATVI_SPACE_PART) *wide[k] = at;
-  for (int k = 0; k < NARROW - 1; k++, at += ATVI_SPACE_PART) *narrow[k] = at;
+  double **row = (double **)(void *)&w, *at = s->part[worker];
+  for (int k = 0; k < WIDE; k++, at += s->d * ATVI_BATCH) *row++ = at;
+  for (int k = 0; k < NARROW; k++, at += ATVI_BATCH) *row++ = at;
   w.outcome = (atvi_outcome *)(void *)at;
   if (!s->chain_part) return w;
-  double **chain[CHAIN_WIDE] = {&w.slope, &w.dslope, &w.probe, &w.dprobe, &w.aside[0], &w.aside[1]};
   at = s->chain_part[worker];
-  for (int k = 0; k < CHAIN_WIDE; k++, at += s->d * ATVI_SPACE_PART) *chain[k] = at;
+  for (int k = 0; k < CHAIN_WIDE; k++, at += s->d * ATVI_BATCH) *row++ = at;
   w.gain = at;
-  w.dgain = at + ATVI_SPACE_PART;
-  w.chain = at + 2 * ATVI_SPACE_PART;
+  w.dgain = at + ATVI_BATCH;
+  w.chain = at + 2 * ATVI_BATCH;
   return w;
 }
 
@@ -217,7 +216,7 @@ static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *the
   if (t->kin) atvi_infer_kin_fwd(t->kin, B, theta, w->kin);
 }
 
-/* theta and ldj of x; w keeps z and the anchors. At most ATVI_SPACE_PART points. */
+/* theta and ldj of x; w keeps z and the anchors. At most ATVI_BATCH points. */
 static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, double *theta,
                 const scratch *w) {
   const atvi_idx n_row = 1 + s->blocks.n;
@@ -321,8 +320,8 @@ static void gather(atvi_idx rows, atvi_idx n, const double *from, double *to, at
 /* z[d][B] of theta[d][B], which may be the same array. */
 static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z) {
   scratch w = lay(s, 0);
-  for (atvi_idx first = 0; first < B; first += ATVI_SPACE_PART) {
-    atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
+  for (atvi_idx first = 0; first < B; first += ATVI_BATCH) {
+    atvi_idx n = B - first < ATVI_BATCH ? B - first : ATVI_BATCH;
     gather(s->d, n, theta, w.theta, first, B);
     if (s->n_level > 1) locate(s, 0, n, w.theta, &w);
     for (int level = 1; level < s->n_level; level++) locate_chains(s, 0, level, n, w.theta, &w);
@@ -353,8 +352,8 @@ void atvi_infer_space_inv(const atvi_space *s, atvi_idx B, const double *theta, 
 
 void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, double *theta) {
   scratch w = lay(s, 0);
-  for (atvi_idx first = 0; first < B; first += ATVI_SPACE_PART) {
-    atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
+  for (atvi_idx first = 0; first < B; first += ATVI_BATCH) {
+    atvi_idx n = B - first < ATVI_BATCH ? B - first : ATVI_BATCH;
     gather(s->d, n, x, w.x, first, B);
     fwd(s, 0, n, w.x, w.theta, &w);
     scatter(s->d, n, w.theta, theta, first, B);
@@ -364,8 +363,8 @@ void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, doub
 void atvi_infer_space_pull(const atvi_space *s, atvi_idx B, const double *x, const double *dtheta,
                            double *dx) {
   scratch w = lay(s, 0);
-  for (atvi_idx first = 0; first < B; first += ATVI_SPACE_PART) {
-    atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
+  for (atvi_idx first = 0; first < B; first += ATVI_BATCH) {
+    atvi_idx n = B - first < ATVI_BATCH ? B - first : ATVI_BATCH;
     gather(s->d, n, x, w.x, first, B);
     gather(s->d, n, dtheta, w.grad_lik, first, B);
     fwd(s, 0, n, w.x, w.theta, &w);
@@ -446,7 +445,7 @@ static bool place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
   atvi_math_sort(kept, sorted, NULL, sorted + n);
   double low = sorted[(atvi_idx)(0.1587 * (double)kept)], high = sorted[(atvi_idx)(0.8413 * (double)kept)];
   double loc = sorted[kept / 2], scale = 0.5 * (high - low);
-  if (!(scale > 0) || !isfinite(scale) || (m->kind == ATVI_MAP_LOG && scale > VAGUE)) return false;
+  if (!(scale > 0) || !isfinite(scale) || (m->kind == ATVI_MAP_LOG && scale > ATVI_FOLDS)) return false;
   bool uniform = m->kind == ATVI_MAP_PROBIT && fabs(loc) < UNIFORM_NEAR && fabs(scale - 1) < UNIFORM_NEAR;
   if (uniform) return true;
   m->loc = loc;
@@ -595,7 +594,7 @@ static bool is_affine(const atvi_space *s, atvi_idx i, atvi_idx q, const scratch
   for (int j = 0; j < PILOTS; j++)
     for (int v = 2; v < 4; v++) {
       double slope = at[1][j] - at[0][j], off = at[v][j] - at[0][j] - value[v] * slope;
-      if (!(fabs(off) <= AFFINE * (fabs(at[0][j]) + fabs(at[1][j])))) return false;
+      if (!(fabs(off) <= ATVI_ROUNDING * (fabs(at[0][j]) + fabs(at[1][j])))) return false;
     }
   return true;
 }
@@ -624,7 +623,7 @@ static atvi_status make_chain_parts(atvi_space *s) {
       work = atvi_infer_chain_work(s->kin[k].n);
   if (work == 0) return ATVI_OK;
   double **part = atvi_pool_take(s->pool, (size_t)threads, sizeof *part);
-  work += (size_t)(CHAIN_WIDE * s->d + 2) * ATVI_SPACE_PART;
+  work += (size_t)(CHAIN_WIDE * s->d + 2) * ATVI_BATCH;
   for (int k = 0; k < threads && part; k++) part[k] = atvi_pool_take(s->pool, work, sizeof **part);
   s->chain_part = part;
   return atvi_pool_status(s->pool);
@@ -818,8 +817,8 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
   scratch w = lay(s, worker);
   atvi_idx B = b->B, d = s->d, n_unit = s->target->n_unit, n_row = 1 + s->blocks.n;
   double *unit = b->block_prior ? s->blocks.room[worker] : NULL;
-  if (unit) w.by_block = unit + 2 * n_unit * ATVI_SPACE_PART;
-  ATVI_ASSERT(B <= ATVI_SPACE_PART);
+  if (unit) w.by_block = unit + 2 * n_unit * ATVI_BATCH;
+  ATVI_ASSERT(B <= ATVI_BATCH);
   ATVI_ASSERT(!b->dlik || (!b->dx && !s->stand_in));
   for (atvi_idx i = 0; i < d * B && (b->dx || b->dlik); i++)
     w.grad_prior[i] = w.grad_lik[i] = NAN; /* what is not set is no gradient */
@@ -886,9 +885,8 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   in.dx = b->dx ? w.dx : NULL;
   in.dlik = b->dlik ? w.grad_prior : NULL;
   atvi_idx rows = 1 + j->s->blocks.n;
-  double *by_block = b->block_prior
-                         ? j->s->blocks.room[worker] + (2 * j->s->target->n_unit + 3 * rows) * ATVI_SPACE_PART
-                         : NULL;
+  double *by_block =
+      b->block_prior ? j->s->blocks.room[worker] + (2 * j->s->target->n_unit + 3 * rows) * ATVI_BATCH : NULL;
   if (by_block) {
     in.block_prior = by_block;
     in.block_lik = by_block + rows * n;
@@ -911,7 +909,7 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
 void atvi_infer_space_eval(const atvi_space *s, const atvi_space_batch *b) {
   int threads = atvi_ctx_threads(s->ctx);
   atvi_idx part = (b->B / (4 * threads) + PART_MIN - 1) / PART_MIN * PART_MIN;
-  part = part < PART_MIN ? PART_MIN : part > ATVI_SPACE_PART ? ATVI_SPACE_PART : part;
+  part = part < PART_MIN ? PART_MIN : part > ATVI_BATCH ? ATVI_BATCH : part;
   job j = {s, b, part};
   atvi_parallel(s->ctx, (b->B + part - 1) / part, eval_item, &j);
 }

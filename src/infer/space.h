@@ -16,6 +16,7 @@
 #include "infer/blocks.h"
 #include "infer/chain.h"
 #include "infer/stand_in.h"
+#include "infer/vi_tuning.h"
 #include "model/evaluator.h"
 #include "transform/anchor.h"
 #include "transform/transform.h"
@@ -114,8 +115,7 @@ typedef struct {
 
 /* On all threads (it is up to the evaluator); not inside a parallel region. */
 void atvi_infer_space_eval(const atvi_space *s, const atvi_space_batch *b);
-/* On the calling thread, inside a parallel region. At most ATVI_SPACE_PART points. */
-enum { ATVI_SPACE_PART = 256 };
+/* On the calling thread, inside a parallel region. At most ATVI_BATCH points. */
 void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b);
 
 /* Location, scale, k and r (messages included) of the anchors, each [d], at one point theta[d]. As fwd. */

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/stand_in.h"
+#include "infer/vi_tuning.h"
 #include <math.h>
 #include <string.h>
 
 enum {
   L = ATVI_LANES,
   DEGREE = 4, /* of the polynomial, at most: terms grow with the dimension to this power */
-  ROWS = 3    /* of scratch: what a group of points is multiplied with, its radii and its values */
 };
-enum { PARTS = 16 };      /* of the points, whose sums are added in order */
-enum { ITERATIONS = 60 }; /* of conjugate gradients, at most */
-#define ENOUGH 3e-4 /* of the first residual: with 1e-3 q was led astray now and then, with 1e-2 always */
-#define RIDGE 1e-6  /* of a term's own square: for terms that no point tells apart */
-#define KNOWN 0.1   /* weight of points that say how far out the polynomial is known */
+enum { PARTS = 16 }; /* of the points, whose sums are added in order */
+#define ENOUGH 3e-4  /* of the first residual: with 1e-3 q was led astray now and then, with 1e-2 always */
+#define KNOWN 0.1    /* weight of points that say how far out the polynomial is known */
 
 struct atvi_stand_in {
   atvi_ctx *ctx;
@@ -99,7 +97,7 @@ static int list_derivatives(atvi_stand_in_terms *t, const family *tree, int k, i
 /* ---- the object ---- */
 
 /* Doubles of a worker: see scratch. */
-static atvi_idx work_doubles(const atvi_stand_in_terms *t) { return (t->d * (DEGREE + 2) + t->n + ROWS) * L; }
+static atvi_idx work_doubles(const atvi_stand_in_terms *t) { return (t->d * (DEGREE + 2) + t->n + 3) * L; }
 
 static atvi_stand_in *carve(atvi_arena *a, atvi_stand_in head, family *tree) {
   atvi_stand_in *s;
@@ -164,11 +162,11 @@ int atvi_infer_stand_in_degree(const atvi_stand_in *s) { return s->t.degree; }
 /* ---- one group of points ---- */
 
 typedef struct {
-  double *y;    /* [d][L] in the frame */
-  double *h;    /* [DEGREE][d][L] Hermite polynomials of it, from degree 1 */
-  double *term; /* [n_term][L] */
-  double *dy;   /* [d][L] */
-  double *row;  /* [ROWS][L] */
+  double *y;                /* [d][L] in the frame */
+  double *h;                /* [DEGREE][d][L] Hermite polynomials of it, from degree 1 */
+  double *term;             /* [n_term][L] */
+  double *dy;               /* [d][L] */
+  double *by, *far, *value; /* [L] what the points are multiplied with, their radii, their values */
 } scratch;
 
 static scratch lay(const atvi_stand_in *s, int worker) {
@@ -176,8 +174,10 @@ static scratch lay(const atvi_stand_in *s, int worker) {
   scratch w = {.y = at};
   w.h = w.y + s->t.d * L;
   w.dy = w.h + DEGREE * s->t.d * L;
-  w.row = w.dy + s->t.d * L;
-  w.term = w.row + ROWS * L;
+  w.by = w.dy + s->t.d * L;
+  w.far = w.by + L;
+  w.value = w.far + L;
+  w.term = w.value + L;
   return w;
 }
 
@@ -259,7 +259,7 @@ static void fall_off(const atvi_stand_in *s, const double *y, const double *by, 
 void atvi_infer_stand_in_eval(const atvi_stand_in *s, int worker, atvi_idx B, const double *u, double *value,
                               double *du) {
   scratch w = lay(s, worker);
-  double *by = w.row, *far = by + L, *v = far + L;
+  double *by = w.by, *far = w.far, *v = w.value;
   atvi_stand_in_expand_fn *expand = ATVI_ISA_PICK(atvi_infer_stand_in_expand);
   atvi_stand_in_sum_fn *sum = ATVI_ISA_PICK(atvi_infer_stand_in_sum);
   for (atvi_idx first = 0; first < B; first += L) {
@@ -295,7 +295,7 @@ typedef struct {
   bool measure;
 } job;
 
-/* w times the residuals of L points, values in row and gradients in dy; or what coef gives there. */
+/* w times the residuals of L points, values in by and gradients in dy; or what coef gives there. */
 static void residuals(const job *j, const scratch *w, atvi_idx first, double *value, double *part_rest) {
   const atvi_stand_in *s = j->s;
   const atvi_stand_in_data *data = j->data;
@@ -351,8 +351,8 @@ static void fit_item(void *arg, atvi_idx item, int worker) {
       add_squares(j, &w, g * L, sum);
       continue;
     }
-    residuals(j, &w, g * L, w.row, rest);
-    add(&s->t, w.row, w.dy, w.term, sum);
+    residuals(j, &w, g * L, w.by, rest);
+    add(&s->t, w.by, w.dy, w.term, sum);
   }
 }
 
@@ -385,13 +385,13 @@ static void conjugate_gradients(job *j, double *b, double *room) {
   j->slope = slope;
   double most = 0, before = 0, first = 0;
   for (atvi_idx t = 0; t < n; t++) most = fmax(most, diag[t]);
-  for (atvi_idx t = 0; t < n; t++) diag[t] += RIDGE * most;
+  for (atvi_idx t = 0; t < n; t++) diag[t] += ATVI_ROUNDED * most;
   for (atvi_idx t = 0; t < n; t++) first += b[t] * b[t] / diag[t];
   set_slopes(&s->t, s->coef, slope);
   j->coef = s->coef;
   run_fit(j, q);
-  for (atvi_idx t = 0; t < n; t++) b[t] -= q[t] + RIDGE * diag[t] * s->coef[t];
-  for (int k = 0; k < ITERATIONS; k++) {
+  for (atvi_idx t = 0; t < n; t++) b[t] -= q[t] + ATVI_ROUNDED * diag[t] * s->coef[t];
+  for (int k = 0; k < ATVI_ITERATIONS; k++) {
     for (atvi_idx t = 0; t < n; t++) z[t] = b[t] / diag[t];
     double now = dot(n, b, z);
     if (!(now > ENOUGH * ENOUGH * first)) break;
@@ -399,7 +399,7 @@ static void conjugate_gradients(job *j, double *b, double *room) {
     set_slopes(&s->t, p, slope);
     j->coef = p;
     run_fit(j, q);
-    for (atvi_idx t = 0; t < n; t++) q[t] += RIDGE * diag[t] * p[t];
+    for (atvi_idx t = 0; t < n; t++) q[t] += ATVI_ROUNDED * diag[t] * p[t];
     double step = now / dot(n, p, q);
     if (!isfinite(step)) break;
     for (atvi_idx t = 0; t < n; t++) {

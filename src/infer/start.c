@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-  ROUND = 200,    /* points drawn at a time */
-  SPREAD = 4000,  /* points that tell the scale of the parameters */
-  GIVE_UP = 2000, /* tries without any success: the model cannot be evaluated */
-  TRIES_PER = 10, /* tries per wanted point before going on with fewer */
+  ROUND = 200,                /* points drawn at a time */
+  SPREAD = 4000,              /* points that tell the scale of the parameters */
+  TRIES_PER = 10,             /* tries per wanted point before going on with fewer */
+  GIVE_UP = TRIES_PER * ROUND /* tries without any success: the model cannot be evaluated */
 };
 
 /* Where the prior cannot be drawn: uniform in a finite box; beyond a single bound and on the whole line

@@ -252,11 +252,6 @@ typedef enum {
   DELIVER
 } phase;
 
-enum { SEEKS = 4 }; /* looks for what q misses, at most: each is for what the one before may have hidden */
-#define IN_A_HOLE                                                                                            \
-  0.1 /* of the draws can be evaluated, at most, where training ended in a region of zero density */
-enum { SPOTS = 4 }; /* such components at most: more are a posterior that q does not fit */
-
 typedef struct {
   atvi_vi *v;
   atvi_vi_weights w;
@@ -291,7 +286,7 @@ static bool wants_exact(const fit *f) {
 /* What was missing may have hidden more, unless it was little. */
 static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
-  return f->sought > 0 && f->sought < SEEKS && v->n_part > v->looked && !(v->uncovered > 0) &&
+  return f->sought > 0 && f->sought < ATVI_REPEATS && v->n_part > v->looked && !(v->uncovered > 0) &&
          v->log_missing > f->log_known + log(ATVI_VI_LOOK_AGAIN) && !atvi_infer_vi_over(v);
 }
 
@@ -315,14 +310,14 @@ static atvi_status seek(fit *f) {
 static atvi_status cover(fit *f) {
   atvi_vi *v = f->v;
   ATVI_TRY(atvi_infer_vi_cover(v));
-  if (f->stayed > 0 && (v->n_part == v->looked || f->sought == SEEKS))
+  if (f->stayed > 0 && (v->n_part == v->looked || f->sought == ATVI_REPEATS))
     v->uncovered = exp(v->log_absent - f->log_known);
   return ATVI_OK;
 }
 
 static bool wants_spot(const fit *f) {
   const atvi_vi *v = f->v;
-  return v->opts.seek_modes && v->converged && f->spotted < SPOTS && v->n_part < ATVI_VI_PARTS &&
+  return v->opts.seek_modes && v->converged && f->spotted < ATVI_REPEATS && v->n_part < ATVI_VI_PARTS &&
          !atvi_infer_vi_late(v) && atvi_infer_vi_surprised(&f->w);
 }
 
@@ -330,7 +325,7 @@ static bool wants_spot(const fit *f) {
 static atvi_status find_spot(fit *f) {
   atvi_idx before = f->v->n_part;
   atvi_status status = atvi_infer_vi_spot(f->v, &f->w);
-  f->spotted = f->v->n_part > before ? f->spotted + 1 : SPOTS;
+  f->spotted = f->v->n_part > before ? f->spotted + 1 : ATVI_REPEATS;
   return status;
 }
 
@@ -338,7 +333,7 @@ static atvi_status find_spot(fit *f) {
 static bool is_in_a_hole(const fit *f) {
   atvi_idx alive = 0;
   for (atvi_idx j = 0; j < f->w.c.n; j++) alive += isfinite(f->w.c.log_pi[j]);
-  return !f->v->wide && (double)alive < IN_A_HOLE * (double)f->w.c.n;
+  return !f->v->wide && (double)alive < ATVI_VI_ALIVE * (double)f->w.c.n;
 }
 
 static phase sample_next(const fit *f) {

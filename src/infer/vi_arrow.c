@@ -11,25 +11,16 @@
 #include <string.h>
 
 enum {
-  CLIMB = 60,  /* trials of each climb */
-  NEWTON = 8,  /* passes of Newton steps that settle the blocks of a column */
   ROUNDS = 24, /* steps of the centre, each of which settles all blocks again */
-  OTHERS = 4,  /* times that blocks move on to a higher maximum that a climb has found */
   TOPS = 3,    /* ends of climbs, the highest ones, that are followed to their maximum */
-  WIDTHS = 4   /* standard deviations up to which the density of a block is looked at for its widths */
+  WIDTHS =
+      (int)ATVI_FAR /* standard deviations up to which the density of a block is looked at for its widths */
 };
 #define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
 #define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
-#define FAR 3.0         /* the longest step of a block, and of the centre, in standard deviations */
-#define FLAT 0.05       /* least curvature of the integral, where it is about 1 */
-#define FALL 1e-3       /* nats that a block may lose by rounding */
-#define SETTLED 0.02    /* nats that all blocks of a column may still rise together */
 #define STEP_DROP 1.0   /* nats that a step may lead down, at first: the integrals over blocks are rough */
 #define SHORTEST 0.02   /* of a step: what leads down even then is a ridge that curves, or a kink */
-#define OTHER_FAR 4.0   /* standard deviations from the maximum of a block: another one */
-#define ALIKE 0.05      /* nats by which mirror images of a maximum may differ */
 #define WITHIN 2.0      /* standard deviations of what is common, in which all its maxima must be */
-#define OTHER_RISE 0.1  /* nats that a block may still rise at what counts as a maximum */
 
 typedef struct {
   atvi_idx n;
@@ -108,7 +99,7 @@ static bool make(finder *f, atvi_idx n) {
   for (size_t k = 0; k < sizeof row / sizeof *row; k++) *row[k] = reals(pool, rows * n);
   c->hess = reals(pool, n * rows * most * most);
   c->thess = reals(pool, n * rows * most * most);
-  r->cap = ATVI_PEAK_CHUNK / (1 + 2 * most) > 0 ? ATVI_PEAK_CHUNK : 1 + 2 * most;
+  r->cap = ATVI_BATCH / (1 + 2 * most) > 0 ? ATVI_BATCH : 1 + 2 * most;
   r->x = reals(pool, d * r->cap);
   r->theta = reals(pool, d * r->cap);
   r->dx = reals(pool, d * r->cap);
@@ -129,7 +120,7 @@ static bool make(finder *f, atvi_idx n) {
 static double step_of(const finder *f, const atvi_vi_piece *p, atvi_idx l) {
   double sum = 0;
   for (atvi_idx k = 0; k <= l; k++) sum += p->chol[l * p->n + k] * p->chol[l * p->n + k];
-  return f->scaled ? ATVI_PEAK_STEP_SD * sqrt(sum) : ATVI_PEAK_STEP;
+  return f->scaled ? ATVI_PEAK_STEP_SD * sqrt(sum) : ATVI_STEP;
 }
 
 /* H^-1 y in place of y, by the factor l[n][n] of H; returns y' H^-1 y / 2. */
@@ -273,7 +264,7 @@ static void settle(finder *f) {
   atvi_idx n = f->a->b->n, d = f->a->v->d;
   memcpy(c->tx, c->x, (size_t)(d * c->n) * sizeof *c->x);
   for (atvi_idx k = 0; k < (1 + n) * c->n; k++) c->f[k] = -HUGE_VAL;
-  for (int pass = 0; pass < NEWTON; pass++) {
+  for (int pass = 0; pass < ATVI_NEWTON; pass++) {
     double most = 0;
     look(f);
     for (atvi_idx j = 0; j < c->n; j++) {
@@ -281,7 +272,7 @@ static void settle(finder *f) {
       accept(f, 0, j);
       for (atvi_idx b = 1; b <= n; b++) {
         atvi_idx at = b * c->n + j;
-        if (pass == 0 || c->tf[at] > c->f[at] - FALL)
+        if (pass == 0 || c->tf[at] > c->f[at] - ATVI_PEAK_GAIN)
           accept(f, b, j);
         else
           c->share[at] *= 0.3;
@@ -289,13 +280,14 @@ static void settle(finder *f) {
       }
       most = fmax(most, left);
     }
-    if (!(most > SETTLED) || pass + 1 == NEWTON) return;
+    if (!(most > ATVI_OPTIMUM_RISE) || pass + 1 == ATVI_NEWTON) return;
     for (atvi_idx b = 1; b <= n; b++) {
       const atvi_vi_piece *p = &f->a->piece[b];
       for (atvi_idx i = 0; i < p->n; i++)
         for (atvi_idx j = 0; j < c->n; j++) {
           atvi_idx k = p->of[i] * c->n + j;
-          c->tx[k] = c->x[k] + c->share[b * c->n + j] * cut(c->rise[b * c->n + j], FAR) * c->step[k];
+          c->tx[k] = c->x[k] +
+                     c->share[b * c->n + j] * cut(c->rise[b * c->n + j], ATVI_CLIMB_STEP_MOST) * c->step[k];
         }
     }
   }
@@ -307,7 +299,7 @@ static double integral(const finder *f, atvi_idx j) {
   double h = c->f[j];
   for (atvi_idx b = 1; b <= f->a->b->n; b++) {
     atvi_idx at = b * c->n + j;
-    h += c->f[at] + (c->rise[at] < OTHER_RISE ? c->rise[at] : 0) - 0.5 * c->log_det[at];
+    h += c->f[at] + (c->rise[at] < ATVI_LEVEL ? c->rise[at] : 0) - 0.5 * c->log_det[at];
   }
   return h;
 }
@@ -413,10 +405,11 @@ static void take_blocks(finder *f) {
       const double *x = c->x + p->of[l] * c->n, *step = c->step + p->of[l] * c->n;
       double *s = p->slope + l * p0->n;
       const double *rise = c->rise + b * c->n;
-      p->mean[l] = x[0] + cut(rise[0], FAR) * step[0];
+      p->mean[l] = x[0] + cut(rise[0], ATVI_CLIMB_STEP_MOST) * step[0];
       for (atvi_idx k = 0; k < p0->n && c->n > 1; k++) {
         atvi_idx up = 1 + 2 * k, down = 2 + 2 * k;
-        s[k] = x[up] + cut(rise[up], FAR) * step[up] - x[down] - cut(rise[down], FAR) * step[down];
+        s[k] = x[up] + cut(rise[up], ATVI_CLIMB_STEP_MOST) * step[up] - x[down] -
+               cut(rise[down], ATVI_CLIMB_STEP_MOST) * step[down];
         s[k] /= 2 * SIDE;
       }
       for (atvi_idx k = p0->n - 1; k >= 0 && c->n > 1; k--) { /* from y_0 to x_0: s chol_0 = s_y */
@@ -439,12 +432,12 @@ static bool first_widths(finder *f) {
   memset(p0->chol, 0, (size_t)(p0->n * p0->n) * sizeof *p0->chol);
   for (atvi_idx k = 0; k < p0->n; k++) {
     for (atvi_idx i = 0; i < d; i++) r->x[2 * i] = r->x[2 * i + 1] = f->c.x[i * f->c.n];
-    r->x[2 * p0->of[k]] += ATVI_PEAK_STEP;
-    r->x[2 * p0->of[k] + 1] -= ATVI_PEAK_STEP;
+    r->x[2 * p0->of[k]] += ATVI_STEP;
+    r->x[2 * p0->of[k] + 1] -= ATVI_STEP;
     evaluate(f, 2, true);
     if (!isfinite(r->log_pi[0]) || !isfinite(r->log_pi[1])) return false;
-    double h = (r->dx[2 * p0->of[k] + 1] - r->dx[2 * p0->of[k]]) / (2 * ATVI_PEAK_STEP);
-    p0->chol[k * p0->n + k] = 1 / sqrt(fmax(h, ATVI_PEAK_FLOOR));
+    double h = (r->dx[2 * p0->of[k] + 1] - r->dx[2 * p0->of[k]]) / (2 * ATVI_STEP);
+    p0->chol[k * p0->n + k] = 1 / sqrt(fmax(h, ATVI_CURVED_LEAST));
   }
   return true;
 }
@@ -481,12 +474,12 @@ static double step_common(finder *f) {
   for (atvi_idx i = 0; i < n; i++) f->move[i] = 0;
   for (atvi_idx e = 0; e < n; e++) {
     double g = 0;
-    f->value[e] = fmax(f->value[e], FLAT);
+    f->value[e] = fmax(f->value[e], ATVI_CURVED_LEAST);
     for (atvi_idx i = 0; i < n; i++) g += f->vector[i * n + e] * f->grad[i];
     gain += 0.5 * g * g / f->value[e];
     for (atvi_idx i = 0; i < n; i++) f->move[i] += f->vector[i * n + e] * g / f->value[e];
   }
-  double part = cut(gain, FAR);
+  double part = cut(gain, ATVI_CLIMB_STEP_MOST);
   for (atvi_idx i = n - 1; i >= 0; i--) { /* to x_0 */
     double sum = 0;
     for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * n + k] * f->move[k];
@@ -667,8 +660,8 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
     atvi_idx best = 0;
     for (atvi_idx j = 1; j < n; j++) {
       double low = c->f[b * n] - c->f[b * n + j], far = far_off(&a->piece[b], c->x + j, n);
-      bool there = c->rise[b * n + j] < OTHER_RISE; /* not on its way still */
-      if (!(far > OTHER_FAR * OTHER_FAR && low < ATVI_NEGLIGIBLE && there)) continue;
+      bool there = c->rise[b * n + j] < ATVI_LEVEL; /* not on its way still */
+      if (!(far > ATVI_FAR * ATVI_FAR && low < ATVI_NEGLIGIBLE && there)) continue;
       if (c->f[b * n + j] > c->f[b * n + best]) best = j;
       if (found == SINGLE) found = SEVERAL;
     }
@@ -683,7 +676,7 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
 static others climb_on(finder *f, atvi_idx n, const double *end, double *top, double *h) {
   others more = MOVED;
   *h = -HUGE_VAL;
-  for (int round = 0; round < OTHERS && more == MOVED; round++) {
+  for (int round = 0; round < ATVI_REPEATS && more == MOVED; round++) {
     if (!maximise(f, top)) return SEVERAL;
     *h = integral(f, 0);
     more = look_for_others(f, n, end, top);
@@ -707,7 +700,7 @@ void atvi_infer_vi_arrow_climb(const atvi_vi_arrow *a, atvi_idx n, const double 
       double *to = chol + hess_at(f, b, j);
       bool known = isfinite(c->f[b * n + j]) && !isnan(h[0]) && inverse_chol(p->n, h, to);
       if (!known) memcpy(to, p->chol, (size_t)(p->n * p->n) * sizeof *to);
-      double part = cut(c->rise[b * n + j], FAR);
+      double part = cut(c->rise[b * n + j], ATVI_CLIMB_STEP_MOST);
       for (atvi_idx i = 0; i < p->n && known; i++) mid[p->of[i] * n + j] += part * c->step[p->of[i] * n + j];
     }
 }
@@ -727,7 +720,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   ATVI_TRY(atvi_infer_climb_batch_new(a->v->space, a->pool, n, &batch));
   ATVI_TRY(atvi_infer_climbs_new(a->pool, d, n, start, &climb));
   for (atvi_idx k = 0; k < n; k++) all[k] = &climb[k];
-  atvi_infer_climbs_run(&batch, n, all, CLIMB);
+  atvi_infer_climbs_run(&batch, n, all, ATVI_ITERATIONS);
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < d; i++) end[i * n + k] = climb[k].x[i];
   for (atvi_idx t = 0; t < TOPS; t++) { /* the highest first */
@@ -752,7 +745,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   a->twin = false;
   for (atvi_idx t = 0; t < TOPS && *found; t++) {
     if (!(h[t] > h[best] - ATVI_NEGLIGIBLE)) continue;
-    if (fabs(h[t] - h[best]) < ALIKE && far_off(&a->piece[0], top + t * d, 1) > OTHER_FAR * OTHER_FAR)
+    if (fabs(h[t] - h[best]) < ATVI_LEVEL && far_off(&a->piece[0], top + t * d, 1) > ATVI_FAR * ATVI_FAR)
       a->twin = true;
     else
       reach(&f, top + t * d);

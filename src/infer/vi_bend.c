@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum {
-  CHUNK = 32, /* coordinates along which gradients are looked at in one batch */
-  STEPS = 12, /* that bring a point of the ridge to its maximum */
-  STAGES = 4, /* points of the ridge on either side */
+  CHUNK = ATVI_BATCH / 2, /* coordinates along which gradients are looked at in one batch */
+  STEPS = 12,             /* that bring a point of the ridge to its maximum */
+  STAGES = 4,             /* points of the ridge on either side */
   PATH = 2 * STAGES,
   PROBES = 256,   /* draws that judge a bend */
   CANDIDATES = 4, /* coordinates that are tried as those along which the ridge bends */

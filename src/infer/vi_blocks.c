@@ -23,20 +23,18 @@
 #include <string.h>
 
 enum {
-  STARTS = 8,     /* climbs */
-  CHUNK = 1024,   /* points evaluated at a time */
-  ROUND = 256,    /* draws of a round, at least */
-  ROUNDS = 12,    /* in which q of what is common follows its weights */
-  MOST_PAIRS = 32 /* of draws of a block, whose mean is its integral */
+  STARTS = 8,             /* climbs */
+  CHUNK = 4 * ATVI_BATCH, /* points evaluated at a time, with their memory: each is of many blocks */
+  ROUND = 256,            /* draws of a round, at least */
+  ROUNDS = 12,            /* in which q of what is common follows its weights */
+  MOST_PAIRS = 32         /* of draws of a block, whose mean is its integral */
 };
-#define LEAST 0.3     /* of the draws is the effective size that a round must leave them */
 #define BETTER 1.1    /* times the effective size: what a round is worth */
 #define PLAIN 0.1     /* S of blocks that are as good as normal: one pair serves */
 #define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
 #define STRETCHED 0.2 /* of the draws of what is common are wider in one coordinate */
 #define STRETCH 3.0   /* times as wide: the log of a scale that may be 0 has an exponential tail */
 #define VAGUE 4.0     /* variance of log w from the blocks with which a draw knows too little of them */
-#define LACKING 0.005 /* share of the posterior that such draws may lack */
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
 
@@ -385,7 +383,7 @@ static atvi_status adapt(blocks *s, double *share) {
         for (atvi_idx i = 0; i < p->n; i++) x0[i * n + first + j] = s->x[p->of[i] * B + j * s->k];
       }
     }
-    double size = effective(n, log_w, e), power = temper(n, log_w, LEAST * (double)n, e);
+    double size = effective(n, log_w, e), power = temper(n, log_w, ATVI_VI_WORTH * (double)n, e);
     *share = size / (double)n;
     if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
@@ -567,7 +565,7 @@ static atvi_status spread_images(blocks *s, atvi_vi_weights *w) {
     for (atvi_idx i = 0; i < d; i++) apart = apart && (m->from[i] == i || v->mirrors.n == 1);
     atvi_infer_mirror_image(m, d, n, theta, image);
     atvi_infer_space_inv(v->space, n, image, x);
-    apart = apart && overlap(s, w, x) < LACKING;
+    apart = apart && overlap(s, w, x) < ATVI_VI_UNSEEN;
   }
   if (!apart) {
     atvi_infer_vi_weights_free(w);
@@ -617,7 +615,7 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
     ATVI_TRY(adapt(s, &share));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
     if (v->cut || with > 0) break;
-    if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < LACKING) break;
+    if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < ATVI_VI_UNSEEN) break;
   }
   if (!atvi_infer_vi_permits(w)) return ATVI_OK;
   ATVI_TRY(spread_images(s, w));

@@ -10,9 +10,6 @@
 #include "infer/vi_state.h"
 #include <math.h>
 
-#define HALF                                                                                                 \
-  0.5 /* of the variance of log weights: what a round leaves, where there was none before to tell */
-
 bool atvi_infer_vi_is_dear(const atvi_vi *v) { return v->space->target->operations > ATVI_VI_DEAR; }
 
 static double ess_wanted(const atvi_vi *v) {
@@ -65,7 +62,7 @@ static bool is_sound(const atvi_vi *v, double part, const atvi_vi_worth *w) {
 bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const atvi_vi_worth *before,
                              const atvi_vi_worth *now) {
   if (v->d < ATVI_VI_FEW) return false;
-  double left = before ? fmin(1, log(now->share) / log(before->share)) : HALF;
+  double left = before ? fmin(1, log(now->share) / log(before->share)) : ATVI_VI_LEFT;
   return is_sound(v, part, now) && atvi_infer_vi_saving(v, part, now->share, left) < runs;
 }
 

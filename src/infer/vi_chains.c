@@ -18,9 +18,8 @@ enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
 /* Smaller steps than by default, since none may diverge; and where one did, smaller ones yet. */
 static const double NUTS_ACCEPT[] = {0.9, 0.99};
 enum { NUTS_TRIES = sizeof NUTS_ACCEPT / sizeof *NUTS_ACCEPT };
-/* Training is in vain when fewer than this share of the draws can be evaluated, or when after this many steps their log weights still have
+/* Training is in vain when hardly any of the draws can be evaluated (ATVI_VI_ALIVE), or when after this many steps their log weights still have
  * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
-#define VAIN_SHARE 0.1
 enum { VAIN_STEPS = 600 };
 #define VAIN_SD 5.0
 #define EBFMI_LEAST 0.3      /* energy fraction of missing information: below, tails are explored slowly */
@@ -283,7 +282,7 @@ bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test) {
     e[n] = test->log_pi[j] - test->log_q[j];
     n += isfinite(e[n]);
   }
-  if ((double)n < VAIN_SHARE * (double)test->n) return true;
+  if ((double)n < ATVI_VI_ALIVE * (double)test->n) return true;
   atvi_math_sort(n, e, NULL, e + n);
   return v->steps >= VAIN_STEPS && e[3 * n / 4] - e[n / 4] > 2 * 0.6745 * VAIN_SD;
 }

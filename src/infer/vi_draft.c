@@ -9,10 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LEAST                                                                                                \
-  0.3 /* is what draws of the first approximation are worth where it can become good enough; seen: above 0.5 */
-#define FIRST_LEFT 0.5 /* of the variance of log weights: what the first round is expected to leave */
-
 /* Whether another maximum counts, by Laplace's method. */
 static bool has_rivals(const atvi_vi *v) {
   double least = log(v->tuning.lost) - v->tuning.doubt;
@@ -37,8 +33,8 @@ static void polish(atvi_vi *v, atvi_member *at, atvi_member *best, atvi_vi_worth
     atvi_infer_vi_judge(v, at, v->scramble++, &c);
     for (atvi_idx j = 0; j < c.n; j++) log_w[j] = c.log_pi[j] - c.log_q[j];
     atvi_vi_worth now = atvi_infer_vi_worth_of(v, c.n, log_w);
-    if (!(now.share > fmax(worth->share, LEAST))) break;
-    left = worth->share > 0 ? log(now.share) / log(worth->share) : FIRST_LEFT;
+    if (!(now.share > fmax(worth->share, ATVI_VI_WORTH))) break;
+    left = worth->share > 0 ? log(now.share) / log(worth->share) : ATVI_VI_LEFT;
     atvi_infer_vi_member_copy(v, at, best);
     *worth = now;
     v->gained = atvi_infer_vi_gained(v, &c, log_w);

@@ -15,13 +15,12 @@
 #include <string.h>
 
 enum {
-  OWN = 384,  /* draws of q in a lesson */
-  WIDE = 128, /* wider ones */
-  LESSON = OWN + WIDE,
-  LESSONS = 16, /* at most */
-  IN_VAIN = 3,  /* lessons in a row that do not improve q end the training */
-  ROUNDS = 6,   /* of training between two lessons, at most: the stand-in is not worth more */
-  TUNE = 20     /* steps of fine-tuning after them */
+  LESSON = ATVI_VI_TEST,
+  WIDE = ATVI_VI_PROBES, /* draws of a lesson that are wider than q */
+  OWN = LESSON - WIDE,   /* draws of q */
+  LESSONS = 16,          /* at most */
+  IN_VAIN = 3,           /* lessons in a row that do not improve q end the training */
+  ROUNDS = 6,            /* of training between two lessons, at most: the stand-in is not worth more */
 };
 #define WIDER 1.4 /* times as wide as q are the wider draws: as far out as weights may go wrong */
 #define PER_DIM                                                                                              \
@@ -185,7 +184,7 @@ static atvi_status practise(atvi_vi *v, lessons *c, atvi_member *m) {
   ATVI_TRY(study(v, c, m));
   v->space->stand_in = c->stand_in;
   atvi_infer_vi_rounds(v, m, &o);
-  if (v->family.ops->score) atvi_infer_vi_tune(v, m, TUNE);
+  if (v->family.ops->score) atvi_infer_vi_tune(v, m, (int)v->tuning.tune_steps / 2);
   v->space->stand_in = NULL;
   return ATVI_OK;
 }

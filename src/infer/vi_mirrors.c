@@ -9,8 +9,6 @@
 #include <string.h>
 
 enum { PROBES = 4 * ATVI_LANES }; /* draws of a component whose images are looked at */
-#define AFFINE 1e-8               /* of 1 + the size of a coordinate, by which rounding may move it */
-#define SAME 1e-6 /* of 1 + the size of a parameter, by which two images of a maximum may differ */
 #define UNEVEN                                                                                               \
   0.25 /* standard deviations between a mean and that of its image, at most: draws of chains have shares to a few percent */
 
@@ -48,7 +46,7 @@ static bool is_affine(const atvi_vi *v, const atvi_mirror *m, const reflection *
     if (m->from[i] != i) return false;
     r->at[i] = to[0] - m->sign[i] * x[0];
     for (atvi_idx j = 1; j < PROBES; j++)
-      if (!(fabs(r->at[i] + m->sign[i] * x[j] - to[j]) <= AFFINE * (1 + fabs(x[j]) + fabs(to[j]))))
+      if (!(fabs(r->at[i] + m->sign[i] * x[j] - to[j]) <= ATVI_ROUNDED * (1 + fabs(x[j]) + fabs(to[j]))))
         return false;
   }
   return true;
@@ -105,7 +103,7 @@ static bool is_known(const atvi_vi *v, atvi_idx n, const double *theta, const do
   for (atvi_idx k = 0; k < n; k++) {
     bool same = true;
     for (atvi_idx i = 0; i < v->d && same; i++)
-      same = fabs(theta[k * v->d + i] - image[i]) <= SAME * (1 + fabs(image[i]));
+      same = fabs(theta[k * v->d + i] - image[i]) <= ATVI_ROUNDED * (1 + fabs(image[i]));
     if (same) return true;
   }
   return false;

@@ -16,7 +16,9 @@
 
 #define THIN 1e-4 /* of the variance of a coordinate given those before it, which a factor may lose */
 enum { PROBES = ATVI_VI_PROBES };
-enum { BRANCH_STARTS = 4 }; /* climbs of each alternative in the text of the density */
+enum {
+  FEW_STARTS = 4
+}; /* climbs of each alternative in the text of the density, and of a draft: the search for other modes has more */
 
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
                             double *out) {
@@ -234,8 +236,6 @@ atvi_status atvi_infer_vi_cover(atvi_vi *v) {
   return v->missing.n > 0 && v->log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
 }
 
-enum { DRAFT_STARTS = 4 }; /* climbs to the maximum of a draft: the search for other modes has more */
-
 static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
 
 /* Longer climbs than those that look for other modes: many coordinates are ill-conditioned together. */
@@ -283,7 +283,7 @@ static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
 }
 
 atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
-  atvi_idx n = v->wide ? (atvi_idx)v->tuning.starts : DRAFT_STARTS;
+  atvi_idx n = v->wide ? (atvi_idx)v->tuning.starts : FEW_STARTS;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
   *found = false;
   if (!start) return ATVI_ENOMEM;
@@ -300,7 +300,7 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   atvi_idx d = v->d, n_branch = v->space->target->n_branch, got = 0;
   *n = 0;
   if (n_branch == 0) return ATVI_OK;
-  double *start = atvi_pool_take(v->pool, (size_t)(d * BRANCH_STARTS), sizeof *start);
+  double *start = atvi_pool_take(v->pool, (size_t)(d * FEW_STARTS), sizeof *start);
   double *top = atvi_pool_take(v->pool, (size_t)(d * n_branch), sizeof *top);
   atvi_modes_opts opts = atvi_infer_modes_defaults();
   atvi_status status = start && top ? ATVI_OK : ATVI_ENOMEM;
@@ -309,10 +309,10 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   opts.user = v;
   for (atvi_idx k = 0; k < n_branch && status == ATVI_OK; k++) {
     atvi_modes m;
-    atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, BRANCH_STARTS,
+    atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, FEW_STARTS,
                            start);
     atvi_model_evaluator_set_branch(v->ev, k);
-    status = atvi_infer_modes_find(v->space, &opts, v->pool, BRANCH_STARTS, start, &m);
+    status = atvi_infer_modes_find(v->space, &opts, v->pool, FEW_STARTS, start, &m);
     atvi_model_evaluator_set_branch(v->ev, -1);
     for (atvi_idx i = 0; i < d && m.n > 0; i++) top[i * n_branch + got] = m.mode[0].x[i];
     got += m.n > 0;

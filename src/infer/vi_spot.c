@@ -16,7 +16,6 @@
 enum {
   CHAINS = 2 * ATVI_LANES,
   SWEEPS = 6,       /* times that every coordinate is moved along; the first third is not used */
-  SHRINKS = 60,     /* points tried on a line: a bracket is then e^-30 of what it was */
   LINES_MOST = 192, /* of a chain, so that the cost does not grow with the dimension for ever */
 };
 #define WIDTH 10.0 /* of the first bracket, in standard deviations of q, or differences of chains */
@@ -91,7 +90,7 @@ static void move(spot *s, int line) {
     lo[k] = -WIDTH * atvi_math_rng_uniform(&s->rng[k]);
     hi[k] = lo[k] + WIDTH;
   }
-  for (int tries = 0; tries < SHRINKS && busy > 0; tries++) {
+  for (int tries = 0; tries < ATVI_ITERATIONS && busy > 0; tries++) {
     for (int k = 0; k < CHAINS; k++) {
       at[k] = done[k] ? 0 : lo[k] + (hi[k] - lo[k]) * atvi_math_rng_uniform(&s->rng[k]);
       for (atvi_idx i = 0; i < d; i++)

@@ -24,6 +24,9 @@
 enum { HOT = 1 }; /* halvings at given temperatures above 1 */
 static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
 
+/* On the ladder, twice that of rounds: speed against noise. */
+static double first_step(const atvi_vi *v) { return 2 * v->tuning.step_round; }
+
 typedef struct atvi_vi_trainer {
   atvi_adam *adam;
   double *grad, *avg, *best;  /* [size] */
@@ -31,7 +34,7 @@ typedef struct atvi_vi_trainer {
 } trainer;
 
 atvi_status atvi_infer_vi_trainer_new(atvi_vi *v) {
-  atvi_adam_opts adam = {.step = v->tuning.step_first, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+  atvi_adam_opts adam = {.step = first_step(v), .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
   trainer *t = v->trainer = atvi_pool_take(v->pool, 1, sizeof *t);
   if (!t) return ATVI_ENOMEM;
   double **row[] = {&t->grad, &t->avg, &t->best, &t->gap_now, &t->gap_best};
@@ -243,7 +246,7 @@ static bool climb(ladder *l) {
     draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     average after = mean_gap(v, &draws, next);
     bool better = after.mean > before.mean - 2 * v->tuning.sure * hypot(before.se, after.se);
-    if (!better && step > v->tuning.step_first / 100) {
+    if (!better && step > first_step(v) / 100) {
       l->so_far.step *= 0.5;
       memcpy(m->phi, t->best, bytes);
       atvi_math_adam_reset(t->adam);
@@ -260,7 +263,7 @@ static bool climb(ladder *l) {
 }
 
 atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
-  ladder l = {.v = v, .m = m, .so_far = {.changed = true, .step = v->tuning.step_first}};
+  ladder l = {.v = v, .m = m, .so_far = {.changed = true, .step = first_step(v)}};
   half_batch(v, true);
   atvi_math_adam_reset(v->trainer->adam);
   l.draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
@@ -451,7 +454,7 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
 /* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones still the identity. */
 static bool given_ladder(atvi_vi *v, atvi_member *m) {
   int n = v->opts.n_rung;
-  double step = v->tuning.step_first;
+  double step = first_step(v);
   for (int k = 0; k < n; k++) {
     atvi_vi_rounds_opts o = {.beta = 1 / v->opts.temperature[k],
                              .step = step,
@@ -525,7 +528,7 @@ static bool fine_tune(atvi_vi *v, atvi_member *m, int steps) {
   for (int k = 0; k < steps && !atvi_infer_vi_over(v); k++) {
     atvi_infer_elbo_grad_forward(v->elbo, m, draws, v->scramble++, &room, t->grad);
     clip(v->size, 1, t->grad);
-    atvi_math_adam_set_step(t->adam, v->tuning.tune_step * (1 - (double)k / steps));
+    atvi_math_adam_set_step(t->adam, v->tuning.step_round / 10 * (1 - (double)k / steps));
     atvi_math_adam_step(t->adam, m->phi, t->grad);
     for (atvi_idx i = 0; i < v->size; i++) t->avg[i] = AVERAGE * t->avg[i] + (1 - AVERAGE) * m->phi[i];
     v->steps++;

@@ -17,11 +17,10 @@
   X(cess, 0.5, "of the draws", "conditional effective size of a rung: number of rungs against their height") \
   X(trim, 0.05, "of the draws",                                                                              \
     "the lowest are left out of the gain of a rung, as early on they are absurd")                            \
-  X(step_first, 0.01, "Adam's step", "on the ladder: speed against noise")                                   \
   /* rounds (vi_train.c) */                                                                                  \
   X(round_steps, 50, "steps", "of a round, more below four dimensions: noise of its gain against cost")      \
   X(step_round, 0.005, "Adam's step",                                                                        \
-    "largest of a round in three dimensions: speed against rounds that are undone")                          \
+    "largest of a round in three dimensions; twice that on the ladder, a tenth of it for tuning")            \
   X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
   X(gain, 0.01, "nats", "a round is worth: precision against cost")                                          \
   X(sure, 1, "standard errors", "by which a gain stands out")                                                \
@@ -30,7 +29,6 @@
   X(short_rounds, 2, "rounds", "of pilots under either map, and before slopes are set")                      \
   /* fine-tuning (vi.c, vi_train.c) */                                                                       \
   X(tune_steps, 40, "steps", "of tuning: gain against cost")                                                 \
-  X(tune_step, 5e-4, "Adam's step", "of tuning, falling to 0: gain against noise")                           \
   /* coordinates (vi_maps.c) */                                                                              \
   X(slope_least, 8, "per half box", "a copy that is half a box away has e^-16 of the mass")                  \
   X(slope_by_sd, 6, "1 / sd of q", "slope of the fold: mass left in copies against a hard edge")             \
@@ -104,49 +102,64 @@ enum {
   0.01 /* of the evidence so far, which a look finds missing before there is another */
 #define ATVI_VI_GRADIENT_RUNS                                                                                \
   2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
+#define ATVI_VI_ALIVE                                                                                        \
+  0.1 /* of the draws can be evaluated, at least; below, training went where there is no density */
+#define ATVI_VI_WORTH                                                                                        \
+  0.3 /* of the draws is their effective size where q can follow its own weights; seen: above 0.5 */
+#define ATVI_VI_LEFT 0.5 /* of the variance of log weights is left by a round, before there was one to tell */
+#define ATVI_VI_UNSEEN 0.003     /* of the posterior, which draws may lack by chance */
 #define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 
 /* ---- of several methods ---- */
+enum {
+  ATVI_BATCH = 256, /* points evaluated at a time: memory; nothing else depends on it */
+  ATVI_BETWEEN = 5, /* points looked at on the line between two places: one mode, or two */
+  ATVI_SHOWN = 4,   /* coordinates of a mode in a message */
+  ATVI_ITERATIONS =
+      60, /* trials of a climb, conjugate gradients, points on a line, at most: the good ones take a tenth */
+  ATVI_REPEATS =
+      4, /* times that a search goes on from what it has found, at most: by then nothing new is found */
+};
+#define ATVI_ROUNDING 1e-9 /* relative, of a coordinate: the way to theta and back */
+#define ATVI_ROUNDED                                                                                         \
+  1e-6 /* of 1 + the size of a log density, or of a maximum of one: what rounding makes of 0 */
+#define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */
 #define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
+#define ATVI_RIVAL 5.0      /* nats below the best within which modes are reported: 1 draw in 150 */
+#define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
+#define ATVI_LEVEL 0.1 /* nats by which what is the same may differ: never worth a word */
+#define ATVI_OPTIMUM_RISE                                                                                    \
+  0.01                 /* nats that may be left to gain at what counts as a maximum: draws do not show them */
+#define ATVI_STEP 1e-3 /* of differences, in prior standard deviations, before widths are known */
+#define ATVI_STEP_KNOWN 0.1 /* of differences, in standard deviations of the posterior */
+#define ATVI_CURVED                                                                                          \
+  1e-3 /* curvature, where that of the prior is 1, below which there is none: the error of differences */
+#define ATVI_CURVED_LEAST 0.04 /* least curvature: never wider than five prior standard deviations */
+#define ATVI_FAR 4.0 /* standard deviations within which a normal has its mass: beyond, it is another place */
+#define ATVI_FOLDS 30.0 /* e-folds of a scale or a step: beyond, it is as good as 0 or infinite */
 #define ATVI_START_FAR                                                                                       \
   8.0 /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
-#define ATVI_PEAK_LOW 20.0        /* nats below the best maximum: not worth a Hessian */
-#define ATVI_PEAK_BARRIER 0.1     /* nats that log pi may dip between two ends of one mode */
-#define ATVI_PEAK_FLOOR 0.04      /* least curvature: never wider than five prior standard deviations */
-#define ATVI_PEAK_SAME_PLACE 1e-9 /* rounding of the way to theta and back, in xi */
-#define ATVI_PEAK_GAIN 1e-3   /* nats that the last Newton step gains and leaves: 0.04 standard deviations */
+#define ATVI_PEAK_GAIN                                                                                       \
+  1e-3 /* nats that a last Newton step gains and leaves, or loses by rounding: 0.04 standard deviations */
 #define ATVI_PEAK_LEFT 0.5    /* nats left to gain that show that an end is not a maximum yet */
-#define ATVI_PEAK_STEP 1e-3   /* of differences, before widths are known */
 #define ATVI_PEAK_STEP_SD 0.3 /* of differences, in conditional standard deviations */
 enum {
-  ATVI_PEAK_BETWEEN = 5,     /* points looked at on the line between two ends */
-  ATVI_PEAK_CHUNK = 512,     /* points of a batch, so that the memory does not grow with the square of d */
-  ATVI_PEAK_MAX_NEWTON = 5,  /* passes of Newton steps */
-  ATVI_PEAK_MAX_FOLD = 4,    /* times that climbs begin anew inside the box */
+  ATVI_NEWTON = 8,           /* passes of Newton steps, at most */
   ATVI_PEAK_MIDWAY_TOPS = 4, /* hills looked for midway: with more, comparisons cost more than they save */
   ATVI_CLIMB_PAIRS = 20,     /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
   ATVI_CLIMB_TRIALS = 7,     /* lengths tried of one step */
   ATVI_CLIMB_SMALL_STEPS = 4 /* that gain next to nothing, in a row, end a climb */
 };
-#define ATVI_CLIMB_ARMIJO 1e-4   /* of the gain that the slope promises */
-#define ATVI_CLIMB_STEP 0.7      /* the first, in prior standard deviations */
-#define ATVI_CLIMB_STEP_MOST 3.0 /* the longest */
-#define ATVI_CLIMB_GAIN 0.01 /* nats left to gain that end a climb: well below what tells two modes apart */
+#define ATVI_CLIMB_ARMIJO 1e-4       /* of the gain that the slope promises */
+#define ATVI_CLIMB_STEP 0.7          /* the first, in prior standard deviations */
+#define ATVI_CLIMB_STEP_MOST 3.0     /* the longest, of any climb, in standard deviations */
 #define ATVI_CLIMB_GAIN_SMALL 0.003  /* nats that are next to nothing */
 #define ATVI_CLIMB_STRICT_SMALL 1e-4 /* the same for rivals of the best */
 
 /* ---- shares of modes (mode_shares.c) ---- */
-enum {
-  ATVI_HILL_BETWEEN = 9, /* points on the way between peaks */
-  ATVI_HILL_WAY = 6,     /* on the way from a draw: itself, points between, and the peak */
-  ATVI_HILL_ASKED = 128, /* draws of each hill that are asked */
-  ATVI_HILL_SHOWN = 4,   /* coordinates in which modes are described */
-};
-#define ATVI_HILL_SHARE 0.00674 /* e^-5 of the posterior: hills with more are reported */
-#define ATVI_HILL_DEEP 3.0      /* nats that the way between two peaks falls below the lower one */
 #define ATVI_HILL_ABOVE                                                                                      \
   1.0 /* nats above its summit: such a draw is not of that hill, even if the climb ended early */
 

@@ -24,14 +24,8 @@
 #include <string.h>
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
-#define SURE 4.0    /* standard errors by which two estimates of the log evidence may differ */
-#define MISSING 0.1 /* of the evidence, found where q has next to nothing: by chance hardly ever */
-#define ROUNDED 0.1 /* nats that are never worth a word: what standard errors leave out */
-#define PEAK_MORE                                                                                            \
-  7.0 /* nats by which Laplace's method may be too high for one maximum: a factor of a thousand */
-#define ABOVE                                                                                                \
-  3.0 /* nats by which a maximum is above all draws, beyond what is due to the dimension: none is near it */
-#define IMAGES_LOST 0.003  /* of the posterior in outer images, by which the draws may be off by chance */
+#define SURE 4.0           /* standard errors by which two estimates of the log evidence may differ */
+#define MISSING 0.1        /* of the evidence, found where q has next to nothing: by chance hardly ever */
 enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
 #define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
 #define NOISY                                                                                                \
@@ -289,7 +283,7 @@ static bool images_are_lost(const atvi_vi_weights *w, atvi_idx n, const image_sh
         off += by;
         var += by * by;
       }
-      if (fabs(off) > IMAGES_LOST + SURE * sqrt(var)) return true;
+      if (fabs(off) > ATVI_VI_UNSEEN + SURE * sqrt(var)) return true;
     }
   return false;
 }
@@ -588,7 +582,7 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   /* Half of chi squared with d degrees below a maximum is where its draws are. */
   for (atvi_idx j = 0; j < w->c.n; j++) highest = fmax(highest, w->c.log_pi[j]);
   for (atvi_idx k = 0; k < v->modes.n; k++)
-    if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ABOVE)
+    if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ATVI_DEEP)
       peak = fmax(peak, worth(&v->modes.mode[k]));
   if (v->looked == v->n_part && v->log_absent > z + log(MISSING))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
@@ -602,18 +596,18 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
         "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
         "nothing, and the approximation could not be mended there.",
         fmin(999, 100 * v->uncovered));
-  if (m->elbo > z + SURE * se + ROUNDED)
+  if (m->elbo > z + SURE * se + ATVI_LEVEL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence %.2f is below its lower bound %.2f, the ELBO: part of the posterior is missed.", z,
         m->elbo);
-  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > SURE * hypot(se, w->se) + ROUNDED)
+  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > SURE * hypot(se, w->se) + ATVI_LEVEL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence is %.2f by the chains and %.2f by weighted draws of the approximation: one of them "
         "misses part of the posterior.",
         z, w->psis.log_mean);
-  if (peak > z + SURE * se + PEAK_MORE)
+  if (peak > z + SURE * se + ATVI_NEGLIGIBLE)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence is %.2f, but one of the maxima found seems to hold e^%.0f times as much: it may be "
