@@ -10,8 +10,8 @@
  *          integral over its block. One of the K is taken for each block, with probability in proportion to its ratio; together with
  *          x_0 they are a draw of the posterior with weight w (Andrieu and Roberts 2009). It is enough that each of the K has
  *          the distribution q_b by itself: they come in pairs y and -y, which takes away what the skewness of a block does to its sum.
- * K        With P pairs the variance of log w that comes from the blocks is S / P. The cost of an effective draw, P exp(S / P), is least
- *          for P = S; twice that costs a fifth more and makes the tail of the weights far shorter.
+ * K        The halves of the K share nothing, and show the variance of log w that comes from the blocks. K grows until that is about a half: less
+ *          would take more runs than it saves.
  * Rounds   The mean and covariance of what is common follow the weighted draws, held back by a power of the weights as long as few
  *          draws have most of them. */
 #include "infer/scan.h"
