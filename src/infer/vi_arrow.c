@@ -663,7 +663,10 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
       bool there = c->rise[b * n + j] < ATVI_LEVEL; /* not on its way still */
       if (!(far > ATVI_FAR * ATVI_FAR && low < ATVI_NEGLIGIBLE && there)) continue;
       if (c->f[b * n + j] > c->f[b * n + best]) best = j;
-      if (found == SINGLE) found = SEVERAL;
+      if (a->piece[b].n == 1)
+        a->several = true;
+      else if (found == SINGLE)
+        found = SEVERAL;
     }
     if (best == 0) continue;
     found = MOVED;

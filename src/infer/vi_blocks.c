@@ -10,15 +10,17 @@
  *          integral over its block. One of the K is taken for each block, with probability in proportion to its ratio; together with
  *          x_0 they are a draw of the posterior with weight w (Andrieu and Roberts 2009). It is enough that each of the K has
  *          the distribution q_b by itself: they come in pairs y and -y, which takes away what the skewness of a block does to its sum.
- * K        With P pairs the variance of log w that comes from the blocks is S / P. The cost of an effective draw, P exp(S / P), is least
- *          for P = S; twice that costs a fifth more and makes the tail of the weights far shorter.
+ * K        The halves of the K share nothing, and show the variance of log w that comes from the blocks. K grows until that is about a half: less
+ *          would take more runs than it saves.
  * Rounds   The mean and covariance of what is common follow the weighted draws, held back by a power of the weights as long as few
  *          draws have most of them. */
+#include "infer/scan.h"
 #include "infer/vi_blocks.h"
 #include "math/linalg.h"
 #include "math/rng.h"
 #include "math/sobol.h"
 #include "math/special.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,10 +29,15 @@ enum {
   CHUNK = 4 * ATVI_BATCH, /* points evaluated at a time, with their memory: each is of many blocks */
   ROUND = 256,            /* draws of a round, at least */
   ROUNDS = 12,            /* in which q of what is common follows its weights */
-  MOST_PAIRS = 32         /* of draws of a block, whose mean is its integral */
+  MOST_DRAWS = 64,        /* of a block, whose mean is its integral */
+  MOST_PAIRED = 16, /* of them in pairs: a look at blocks for each draw of what is common is better then */
+  AT_ONCE = 32,     /* draws of what is common whose blocks are looked at together */
+  LOOKS = 64,       /* draws that are weighted anew to see whether they lack something */
+  FEW = 3           /* coordinates of a block up to which points of a lattice are better than random ones */
 };
 #define BETTER 1.1    /* times the effective size: what a round is worth */
-#define PLAIN 0.1     /* S of blocks that are as good as normal: one pair serves */
+#define VARIANCE 0.5  /* of log w from its blocks that is wanted: less would take more runs than it saves */
+#define PLAIN 0.05    /* of two pairs for each of blocks that are as good as normal: one pair serves */
 #define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
 #define STRETCHED 0.2 /* of the draws of what is common are wider in one coordinate */
 #define STRETCH 3.0   /* times as wide: the log of a scale that may be 0 has an exponential tail */
@@ -45,17 +52,17 @@ typedef struct {
   atvi_idx k;
   /* One evaluation: [d][CHUNK], [CHUNK], [common][CHUNK], [1 + blocks][CHUNK]. */
   double *x, *theta, *log_pi, *y0, *prior, *lik, *ldj, *log_q;
-  /* Of its draws of what is common: log weights, and sums over blocks of the variances of the logarithms of means of pairs. */
+  /* Of its draws of what is common: log weights, and their variances from the blocks. */
   double log_w[CHUNK], spread[CHUNK];
   /* The same spreads of all draws that are kept. */
   double *all_spread;
   /* [CHUNK][1 + blocks] the columns taken; NULL: none is. */
   atvi_idx *picked;
-  /* [threads][2][most] */
-  double *y;
-  /* Blocks climb at each draw of what is common: from `at` to mid, [d][CLIMBS], with factors [CLIMBS][1 + blocks][most][most]. */
-  bool climbs;
-  double *at, *mid, *chol;
+  /* Blocks are looked at anew for each draw of what is common. Those of several coordinates climb: from `at` to mid, [d][AT_ONCE], with factors
+   * [AT_ONCE][1 + blocks][most][most]. Those of one are scanned: [AT_ONCE][1 + blocks], at places[1 + blocks][AT_ONCE][FIRST], by points px[d][CHUNK]. */
+  bool follows;
+  double *at, *mid, *chol, *places, *px;
+  atvi_scan *scan;
   atvi_pool *pool;
 } blocks;
 
@@ -71,7 +78,6 @@ static bool make(blocks *s) {
   s->lik = reals(s, rows * CHUNK);
   s->ldj = reals(s, rows * CHUNK);
   s->log_q = reals(s, rows * CHUNK);
-  s->y = reals(s, 2 * s->a.most * atvi_ctx_threads(s->v->ctx));
   return !atvi_pool_failed(s->pool);
 }
 
@@ -121,6 +127,16 @@ static double halves(double z, double up, double down, double *log_q) {
   return y;
 }
 
+/* The same of a uniform u, with halves of Student's t distributions with 4 degrees of freedom. */
+static double long_halves(double u, double up, double down, double *log_q) {
+  double below = down / (up + down), side = u < below ? -down : up;
+  double far =
+      fmax(0.5 * (u < below ? u / below : (1 - u) / (1 - below)), DBL_MIN); /* probability further out */
+  double a = sqrt(4 * far * (1 - far)), y = 2 * sqrt(fmax(cos(acos(a) / 3) / a - 1, 0));
+  *log_q += log(0.75 / (up + down)) - 2.5 * log1p(0.25 * y * y);
+  return side * y;
+}
+
 /* The middle of a coordinate of a block, as far as it follows the draw of what is common in column `at` of B. */
 static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_idx B, atvi_idx at) {
   const atvi_vi_piece *p0 = &s->a.piece[0];
@@ -130,24 +146,69 @@ static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_i
   return mid;
 }
 
-/* The k draws of a block with these middles (x already has them) and this factor: columns at .. at + k - 1 of B. */
-static void draw_block(const blocks *s, int worker, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
+/* Draw c of a block with n coordinates: it has y[n], and its middle is in x already. */
+static void shift(const blocks *s, const atvi_vi_piece *p, const double *chol, const double *y, atvi_idx B,
+                  atvi_idx c) {
+  for (atvi_idx i = 0; i < p->n; i++)
+    for (atvi_idx k = 0; k <= i; k++) s->x[p->of[i] * B + c] += chol[i * p->n + k] * y[k];
+}
+
+/* The k draws of a block with these middles (x already has them) and this factor: columns at .. at + k - 1 of B. In pairs y and -y. */
+static void draw_pairs(const blocks *s, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
                        atvi_idx at) {
   const atvi_vi_piece *p = &s->a.piece[b];
-  double log_det = 0, *y[2] = {s->y + 2 * s->a.most * worker, s->y + 2 * s->a.most * worker + s->a.most};
+  double log_det = 0, y[2][ATVI_VI_BLOCK_MOST];
   for (atvi_idx i = 0; i < p->n; i++) log_det += log(chol[i * p->n + i]);
   for (atvi_idx c = at; c < at + s->k; c += 2) {
     double q[2];
     q[0] = q[1] = -log_det - (double)p->n * ATVI_LN_SQRT_2PI;
     for (atvi_idx i = 0; i < p->n; i++) {
-      double *x = s->x + p->of[i] * B + c, z = atvi_math_rng_normal(rng);
-      for (int h = 0; h < 2; h++) {
-        y[h][i] = halves(h ? -z : z, p->up[i], p->down[i], &q[h]);
-        for (atvi_idx k = 0; k <= i; k++) x[h] += chol[i * p->n + k] * y[h][k];
-      }
+      double z = atvi_math_rng_normal(rng);
+      for (int h = 0; h < 2; h++) y[h][i] = halves(h ? -z : z, p->up[i], p->down[i], &q[h]);
     }
-    s->log_q[b * B + c] = q[0];
-    s->log_q[b * B + c + 1] = q[1];
+    for (int h = 0; h < 2; h++) {
+      shift(s, p, chol, y[h], B, c + h);
+      s->log_q[b * B + c + h] = q[h];
+    }
+  }
+}
+
+/* The same for few coordinates: two lattices of k / 2 points, each shifted at random, with tails of Student's t distribution. */
+static void draw_lattices(const blocks *s, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
+                          atvi_idx at) {
+  static const double BY[FEW][FEW] = {
+      {0}, {0, 0.6180339887498949}, {0, 0.7548776662466927, 0.5698402909980532}};
+  const atvi_vi_piece *p = &s->a.piece[b];
+  const atvi_idx m = s->k / 2;
+  double log_det = 0;
+  for (atvi_idx i = 0; i < p->n; i++) log_det += log(chol[i * p->n + i]);
+  for (atvi_idx h = 0; h < 2; h++) {
+    double by[FEW];
+    for (atvi_idx i = 0; i < p->n; i++) by[i] = atvi_math_rng_uniform(rng);
+    for (atvi_idx c = 0; c < m; c++) {
+      double y[FEW], q = -log_det;
+      for (atvi_idx i = 0; i < p->n; i++) {
+        double u = (double)c * (i > 0 ? BY[p->n - 1][i] : 1 / (double)m) + by[i];
+        y[i] = long_halves(u - floor(u), p->up[i], p->down[i], &q);
+      }
+      shift(s, p, chol, y, B, at + h * m + c);
+      s->log_q[b * B + at + h * m + c] = q;
+    }
+  }
+}
+
+/* The same for one coordinate that was scanned: quantiles. */
+static void draw_scanned(const blocks *s, const atvi_scan *scan, atvi_rng *rng, atvi_idx b,
+                         const double *chol, atvi_idx B, atvi_idx at) {
+  const atvi_vi_piece *p = &s->a.piece[b];
+  const atvi_idx m = s->k / 2;
+  for (atvi_idx h = 0; h < 2; h++) {
+    double by = atvi_math_rng_uniform(rng);
+    for (atvi_idx c = 0; c < m; c++) {
+      double q, y = atvi_infer_scan_quantile(scan, ((double)c + by) / (double)m, &q);
+      shift(s, p, chol, &y, B, at + h * m + c);
+      s->log_q[b * B + at + h * m + c] = q - log(chol[0]);
+    }
   }
 }
 
@@ -185,11 +246,18 @@ static void place_item(void *arg, atvi_idx j, int worker) {
 static void draw_item(void *arg, atvi_idx j, int worker) {
   const draws *d = arg;
   const blocks *s = d->s;
-  const atvi_idx most = s->a.most, rows = 1 + s->a.b->n;
+  const atvi_idx most = s->a.most, rows = 1 + s->a.b->n, B = d->n * s->k, at = j * s->k;
   atvi_rng rng = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_BLOCKS, d->scramble, (uint32_t)(d->first + j));
+  (void)worker;
   for (atvi_idx b = 1; b < rows; b++) {
-    const double *own = s->climbs ? s->chol + ((j - d->from) * rows + b) * most * most : NULL;
-    draw_block(s, worker, &rng, b, own ? own : s->a.piece[b].chol, d->n * s->k, j * s->k);
+    const atvi_idx own = (j - d->from) * rows + b, n = s->a.piece[b].n;
+    const double *chol = s->follows && most > 1 ? s->chol + own * most * most : s->a.piece[b].chol;
+    if (s->follows && n == 1 && s->scan[own].n > 0)
+      draw_scanned(s, &s->scan[own], &rng, b, chol, B, at);
+    else if (s->follows && n <= FEW)
+      draw_lattices(s, &rng, b, chol, B, at);
+    else
+      draw_pairs(s, &rng, b, chol, B, at);
   }
 }
 
@@ -198,17 +266,66 @@ static void draw_some(void *arg, atvi_idx j, int worker) {
   draw_item(arg, d->from + j, worker);
 }
 
-/* As draw_item for all, with climbs: as many at a time as there is room for. */
-static void draw_with_climbs(blocks *s, draws *d) {
+static void evaluate(const blocks *s, atvi_idx B, const double *x) {
+  atvi_infer_space_eval(s->v->space, &(atvi_space_batch){.B = B,
+                                                         .x = x,
+                                                         .beta = 1,
+                                                         .theta = s->theta,
+                                                         .log_pi = s->log_pi,
+                                                         .block_prior = s->prior,
+                                                         .block_lik = s->lik,
+                                                         .block_ldj = s->ldj});
+}
+
+static double density(const blocks *s, atvi_idx at) { return s->prior[at] + s->lik[at] + s->ldj[at]; }
+
+/* `per` more nodes for each scan of m draws from the first of d->from. */
+static void scan_more(const blocks *s, const draws *d, atvi_idx m, atvi_idx per, bool first) {
+  const atvi_idx rows = 1 + s->a.b->n, most = s->a.most, B = m * per, from = d->n * s->k;
+  for (atvi_idx i = 0; i < s->v->d; i++)
+    for (atvi_idx j = 0; j < m; j++)
+      for (atvi_idx c = 0; c < per; c++) s->px[i * B + j * per + c] = s->x[i * from + (d->from + j) * s->k];
+  for (atvi_idx b = 1; b < rows; b++) {
+    if (s->a.piece[b].n > 1) continue;
+    for (atvi_idx j = 0; j < m; j++) {
+      double *y = s->places + (j * rows + b) * ATVI_SCAN_FIRST,
+             *x = s->px + s->a.piece[b].of[0] * B + j * per;
+      const double *chol = most > 1 ? s->chol + (j * rows + b) * most * most : s->a.piece[b].chol;
+      if (first)
+        atvi_infer_scan_places(y);
+      else
+        atvi_infer_scan_next(&s->scan[j * rows + b], y);
+      for (atvi_idx c = 0; c < per; c++) x[c] += chol[0] * y[c];
+    }
+  }
+  evaluate(s, B, s->px);
+  for (atvi_idx b = 1; b < rows; b++)
+    for (atvi_idx j = 0; j < m && s->a.piece[b].n == 1; j++) {
+      atvi_scan *scan = &s->scan[j * rows + b];
+      double f[ATVI_SCAN_FIRST];
+      for (atvi_idx c = 0; c < per; c++) f[c] = density(s, b * B + j * per + c);
+      if (first) scan->n = 0;
+      atvi_infer_scan_add(scan, per, s->places + (j * rows + b) * ATVI_SCAN_FIRST, f);
+      if (scan->n == ATVI_SCAN_MOST && !atvi_infer_scan_close(scan)) scan->n = 0;
+    }
+}
+
+/* As draw_item for all, with a look at their blocks: as many at a time as there is room for. */
+static void draw_following(blocks *s, draws *d) {
   const atvi_idx B = d->n * s->k;
-  for (d->from = 0; d->from < d->n; d->from += ATVI_VI_ARROW_CLIMBS) {
-    atvi_idx m = d->n - d->from < ATVI_VI_ARROW_CLIMBS ? d->n - d->from : ATVI_VI_ARROW_CLIMBS;
-    for (atvi_idx i = 0; i < s->v->d; i++)
-      for (atvi_idx j = 0; j < m; j++) s->at[i * m + j] = s->x[i * B + (d->from + j) * s->k];
-    atvi_infer_vi_arrow_climb(&s->a, m, s->at, s->mid, s->chol);
-    for (atvi_idx i = 0; i < s->v->d; i++)
-      for (atvi_idx j = 0; j < m && s->a.b->of[i] > 0; j++)
-        for (atvi_idx c = 0; c < s->k; c++) s->x[i * B + (d->from + j) * s->k + c] = s->mid[i * m + j];
+  for (d->from = 0; d->from < d->n; d->from += AT_ONCE) {
+    atvi_idx m = d->n - d->from < AT_ONCE ? d->n - d->from : AT_ONCE;
+    if (s->a.most > 1) {
+      for (atvi_idx i = 0; i < s->v->d; i++)
+        for (atvi_idx j = 0; j < m; j++) s->at[i * m + j] = s->x[i * B + (d->from + j) * s->k];
+      atvi_infer_vi_arrow_climb(&s->a, m, s->at, s->mid, s->chol);
+      for (atvi_idx i = 0; i < s->v->d; i++)
+        for (atvi_idx j = 0; j < m && s->a.b->of[i] > 0; j++)
+          for (atvi_idx c = 0; c < s->k; c++) s->x[i * B + (d->from + j) * s->k + c] = s->mid[i * m + j];
+    }
+    if (s->scan)
+      for (int round = 0; round < 3; round++)
+        scan_more(s, d, m, round ? ATVI_SCAN_MORE : ATVI_SCAN_FIRST, round == 0);
     atvi_parallel(s->v->ctx, m, draw_some, d);
   }
 }
@@ -222,26 +339,17 @@ static void draw_at(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
     for (atvi_idx c = 0; c < s->k; c++) s->log_q[j * s->k + c] = log_q;
   }
   atvi_parallel(s->v->ctx, n, place_item, &d);
-  if (s->climbs)
-    draw_with_climbs(s, &d);
+  if (s->follows)
+    draw_following(s, &d);
   else
     atvi_parallel(s->v->ctx, n, draw_item, &d);
-  atvi_infer_space_eval(s->v->space, &(atvi_space_batch){.B = B,
-                                                         .x = s->x,
-                                                         .beta = 1,
-                                                         .theta = s->theta,
-                                                         .log_pi = s->log_pi,
-                                                         .block_prior = s->prior,
-                                                         .block_lik = s->lik,
-                                                         .block_ldj = s->ldj});
+  evaluate(s, B, s->x);
 }
 
 static void draw(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n) {
   draw_common(s, scramble, first, n);
   draw_at(s, scramble, first, n);
 }
-
-static double density(const blocks *s, atvi_idx at) { return s->prior[at] + s->lik[at] + s->ldj[at]; }
 
 /* Ratios of a block for draw j, in e[k]; returns the log of their mean. */
 static double ratios(const blocks *s, atvi_idx B, atvi_idx b, atvi_idx j, double *e) {
@@ -255,16 +363,13 @@ static double ratios(const blocks *s, atvi_idx B, atvi_idx b, atvi_idx j, double
   return sum - log((double)s->k);
 }
 
-/* Variance of the logarithms of the means of pairs. */
-static double pair_variance(const blocks *s, const double *e) {
-  double mean = 0, square = 0, n = 0.5 * (double)s->k;
-  for (atvi_idx c = 0; c < s->k; c += 2) {
-    double r = atvi_math_log_add(e[c], e[c + 1]);
-    if (!isfinite(r)) return 0;
-    mean += r / n;
-    square += r * r / n;
-  }
-  return n > 1 ? fmax(square - mean * mean, 0) * n / (n - 1) : 0;
+/* Variance of the logarithm of their mean, as its halves show it, which share nothing. */
+static double variance(const blocks *s, const double *e) {
+  double half[2] = {-HUGE_VAL, -HUGE_VAL};
+  if (s->k < 4) return 0; /* a pair, not two */
+  for (atvi_idx c = 0; c < s->k; c++) half[c >= s->k / 2] = atvi_math_log_add(half[c >= s->k / 2], e[c]);
+  double by = 0.5 * (half[0] - half[1]);
+  return isfinite(by) ? by * by : 0;
 }
 
 static void weigh_item(void *arg, atvi_idx j, int worker) {
@@ -273,13 +378,13 @@ static void weigh_item(void *arg, atvi_idx j, int worker) {
   atvi_idx B = d->n * s->k, *picked = s->picked ? s->picked + j * (1 + s->a.b->n) : NULL;
   atvi_rng rng =
       atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_RESAMPLE, d->scramble, (uint32_t)(d->first + j));
-  double e[2 * MOST_PAIRS], w = density(s, j * s->k) - s->log_q[j * s->k];
+  double e[MOST_DRAWS], w = density(s, j * s->k) - s->log_q[j * s->k];
   (void)worker;
   s->spread[j] = 0;
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
     double z = ratios(s, B, b, j, e);
     w += z;
-    s->spread[j] += pair_variance(s, e);
+    s->spread[j] += variance(s, e);
     if (!picked) continue;
     double u = atvi_math_rng_uniform(&rng) * (double)s->k;
     atvi_idx c = 0;
@@ -352,10 +457,10 @@ static void restore(blocks *s, const double *kept) {
   atvi_infer_vi_piece_log_det(p);
 }
 
-/* At least two pairs, without which S, their spread, would not be known. */
-static atvi_idx best_k(double spread) {
-  double pairs = ceil(2 * spread);
-  return 2 * (atvi_idx)fmin(fmax(pairs, 2), MOST_PAIRS);
+/* With k draws of a block log w has this variance: with so many it has about the one that is wanted, if it falls as 1 / k. */
+static atvi_idx better_k(atvi_idx k, double variance) {
+  double times = fmin(variance / VARIANCE, 2);
+  return times > 1 ? (atvi_idx)fmin(4 * ceil(0.25 * times * (double)k), MOST_DRAWS) : k;
 }
 
 /* q of what is common follows its weights until that is no longer worth it; *share is the effective size per draw. */
@@ -363,15 +468,16 @@ static atvi_status adapt(blocks *s, double *share) {
   atvi_vi *v = s->v;
   const atvi_vi_piece *p = &s->a.piece[0];
   atvi_idx n = ROUND > 64 * p->n ? ROUND : 64 * p->n, per;
-  double *log_w = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n), *cov = reals(s, p->n * p->n);
-  double *kept = reals(s, p->n * (p->n + 1)), before = 0, spread = 0;
+  double *log_w = reals(s, n), *spread = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n),
+         *cov = reals(s, p->n * p->n);
+  double *kept = reals(s, p->n * (p->n + 1)), before = 0, variance = 0;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
-  s->k = 4;
+  s->k = s->follows ? 8 : 4;
   s->picked = NULL;
   *share = 0;
   for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
-    spread = 0;
+    variance = 0;
     per = CHUNK / s->k;
     for (atvi_idx first = 0; first < n; first += per) {
       atvi_idx m = n - first < per ? n - first : per, B = m * s->k;
@@ -379,17 +485,22 @@ static atvi_status adapt(blocks *s, double *share) {
       weigh(s, scramble, first, m);
       for (atvi_idx j = 0; j < m; j++) {
         log_w[first + j] = s->log_w[j];
-        spread += s->spread[j] / (double)n;
+        spread[first + j] = s->spread[j];
         for (atvi_idx i = 0; i < p->n; i++) x0[i * n + first + j] = s->x[p->of[i] * B + j * s->k];
       }
     }
     double size = effective(n, log_w, e), power = temper(n, log_w, ATVI_VI_WORTH * (double)n, e);
     *share = size / (double)n;
+    for (atvi_idx j = 0; j < n; j++) variance += e[j] * spread[j];
     if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
-    atvi_idx k = best_k(spread);
+    atvi_idx k = better_k(s->k, variance);
     if (power == 1 && size < BETTER * before && k <= s->k) {
       if (size < before) restore(s, kept);
+      break;
+    }
+    if (k > MOST_PAIRED && !s->follows) {
+      *share = 0;
       break;
     }
     before = power == 1 ? size : 0;
@@ -397,7 +508,7 @@ static atvi_status adapt(blocks *s, double *share) {
     follow(s, n, x0, e, cov);
     s->k = k;
   }
-  if (spread < PLAIN) s->k = 2;
+  if (variance < PLAIN && s->k == 4 && !s->follows) s->k = 2;
   return ATVI_OK;
 }
 
@@ -466,22 +577,30 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   return ATVI_OK;
 }
 
-/* Room for them. */
-static bool make_climbs(blocks *s) {
-  const atvi_idx n = ATVI_VI_ARROW_CLIMBS, most = s->a.most;
-  s->at = reals(s, s->v->d * n);
-  s->mid = reals(s, s->v->d * n);
-  s->chol = reals(s, n * (1 + s->a.b->n) * most * most);
+/* Room for a look at blocks. */
+static bool make_looks(blocks *s) {
+  const atvi_idx n = AT_ONCE, most = s->a.most, rows = 1 + s->a.b->n;
+  if (most > 1) {
+    s->at = reals(s, s->v->d * n);
+    s->mid = reals(s, s->v->d * n);
+    s->chol = reals(s, n * rows * most * most);
+  }
+  for (atvi_idx b = 1; b < rows && !s->scan; b++)
+    if (s->a.piece[b].n == 1) s->scan = atvi_pool_take(s->pool, (size_t)(n * rows), sizeof *s->scan);
+  if (s->scan) {
+    s->places = reals(s, n * rows * ATVI_SCAN_FIRST);
+    s->px = reals(s, s->v->d * CHUNK);
+  }
   return !atvi_pool_failed(s->pool);
 }
 
 /* Draws of which blocks know little, those that may have the most weight first: at most `most` of them, in which. If log w has a variance of V
  * from its blocks, its mean is V / 2 above where most of its values are. */
 static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most, atvi_idx *which) {
-  double value[ATVI_VI_ARROW_CLIMBS], pairs = 0.5 * (double)s->k;
+  double value[LOOKS];
   atvi_idx n = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) {
-    double var = s->all_spread[j] / pairs, v = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
+    double var = s->all_spread[j], v = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
     if (!(var > VAGUE) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
     atvi_idx k = n < most ? n++ : n - 1;
     for (; k > 0 && value[k - 1] < v; k--) value[k] = value[k - 1], which[k] = which[k - 1];
@@ -495,7 +614,7 @@ static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most
 static double lacking(blocks *s, const atvi_vi_weights *w) {
   const atvi_vi_piece *p = &s->a.piece[0];
   const atvi_cloud *c = &w->c;
-  atvi_idx which[ATVI_VI_ARROW_CLIMBS], n = vaguest(s, w, ATVI_VI_ARROW_CLIMBS, which), k = s->k;
+  atvi_idx which[LOOKS], n = vaguest(s, w, LOOKS, which), k = s->k;
   double top = -HUGE_VAL, all = 0, more = 0;
   if (n == 0) return 0;
   for (atvi_idx j = 0; j < n; j++)
@@ -504,7 +623,7 @@ static double lacking(blocks *s, const atvi_vi_weights *w) {
       for (atvi_idx l = 0; l < i; l++) y -= p->chol[i * p->n + l] * s->y0[l * n + j];
       s->y0[i * n + j] = y / p->chol[i * p->n + i];
     }
-  s->climbs = true;
+  s->follows = true;
   s->k = 4;
   s->picked = NULL;
   draw_at(s, ++s->v->final_scramble, 0, n);
@@ -608,10 +727,10 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
   ATVI_TRY(atvi_infer_vi_arrow_find(&s->a, STARTS, start, &found));
   if (!found) return ATVI_OK;
   if (!make(s)) return ATVI_ENOMEM;
-  if (!make_climbs(s)) return ATVI_ENOMEM;
-  for (int with = 0; with < 2; with++) {
+  if (!make_looks(s)) return ATVI_ENOMEM;
+  for (int with = s->a.several; with < 2; with++) {
     atvi_infer_vi_weights_free(w);
-    s->climbs = with > 0;
+    s->follows = with > 0;
     ATVI_TRY(adapt(s, &share));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
     if (v->cut || with > 0) break;

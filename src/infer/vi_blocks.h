@@ -34,6 +34,8 @@ typedef struct {
   double *from;
   /* Another maximum of the integral is as high as this one, and far from it: a mirror image, or draws lack half of the posterior. */
   bool twin;
+  /* Blocks of one coordinate have several maxima: these must be scanned. */
+  bool several;
   /* What found it (vi_arrow.c). */
   struct atvi_vi_finder *finder;
   atvi_pool *pool;
