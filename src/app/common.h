@@ -11,6 +11,8 @@
 #include "io/text.h"
 #include "model/evaluator.h"
 #include "model/model.h"
+#include "io/memo.h"
+#include "report/report.h"
 #include <jansson.h>
 #include <sys/types.h>
 
@@ -232,5 +234,62 @@ typedef struct {
 void atvi_app_export_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir,
                            atvi_export_process *p);
 void atvi_app_export_end(atvi_ctx *ctx, atvi_export_process *p); /* zeroed is fine */
+
+/* Fits that were interrupted; only for src/app.
+ *
+ * DIR/checkpoint (io/memo.h) is there from the beginning of a fit to its end. It also says how the fit was called, and has
+ * fingerprints of the program and of all files that were read. A fit continues only if they are the same. */
+
+#define ATVI_APP_CHECKPOINT "checkpoint"
+
+/* Whether DIR has a fit that was interrupted. */
+bool atvi_app_resume_there(atvi_pool *pool, const char *dir);
+/* The options with which the fit in opts->resume was begun, with out and force set; the caller's are kept where they change nothing in the
+ * results. Memory from pool. Errors: EINVAL (there is nothing to resume), EDATA (the checkpoint is damaged), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_resume_options(atvi_ctx *ctx, atvi_pool *pool,
+                                                 const atvi_app_fit_opts *opts, atvi_app_fit_opts *out);
+/* Makes the folder of a fit (atvi_app_out_dir) and its memo, or continues the fit that was interrupted there. Errors: EEXIST (that was another fit, and
+ * opts->force is not set: the message says what differs), EDATA, EIO (also: another process is at it), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_resume_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
+                                               const atvi_loaded *l, const char **dir, atvi_memo **memo);
+
+/* Version and fingerprint of the program: another one may give other draws. Memory from pool; NULL: none. */
+const char *atvi_app_resume_program(atvi_pool *pool);
+/* The memo of one fit of a repeated run, in DIR; item: end of its name. What another fit left there is dropped. about: the program, and which fit it is. every_s as
+ * checkpoint_s. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_resume_item(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
+                                              const char *item, double every_s, const char *about,
+                                              atvi_memo **memo);
+
+/* What commands say about emulators, from their dossiers, and the emulators in the folder of a fit; only for
+ * src/app. */
+
+/* Counts the points of the design in the folder `runs` (NULL: the usual one), and those without a run, good
+ * or failed, into d. Leaves d unchanged if there is no design or it cannot be read. known: another emulator
+ * of these runs that is already counted; NULL: none. */
+void atvi_app_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const char *runs,
+                                     const atvi_dossier *known, atvi_dossier *d);
+/* Doubt i of d with advice for the command line. path, runs: of the model, and as given. Memory from pool. */
+const char *atvi_app_emulators_doubt(atvi_pool *pool, const char *path, const char *runs,
+                                     const atvi_dossier *d, int i);
+
+/* Judges the emulators of the model and adds messages to draws of its posterior: how good each is, reasons to
+ * doubt it, and how much of the posterior lies where there are no runs. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *opts,
+                                                const atvi_loaded *l, atvi_draws *draws);
+
+/* Fills what follows from the dossier, which is borrowed; the rest stays unknown. */
+void atvi_app_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
+                               const atvi_dossier *d, atvi_report_emulator *out);
+/* The same for all emulators that the model uses, with the share of draws outside their runs; returns their
+ * number. */
+atvi_idx atvi_app_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
+                                    const atvi_draws *draws, const atvi_report_emulator **out);
+
+/* Saves the emulators of a fit in its folder for atvi predict: emulator-NAME.json. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
+                                                 const char *dir);
+/* Removes those of an earlier fit. */
+void atvi_app_emulators_drop(const char *dir);
 
 #endif

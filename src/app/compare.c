@@ -9,10 +9,9 @@
  * Each method has its own context; side by side, also a thread. Results do not depend on the number of
  * threads, so they are the same as one after another; only times differ. */
 #include "app/compare.h"
-#include "app/emulators.h"
 #include "app/replicate.h"
 #include "app/report.h"
-#include "app/resume.h"
+#include "app/common.h"
 #include "infer/fit.h"
 #include "io/file.h"
 #include "io/netcdf.h"

@@ -3,7 +3,7 @@
  * runs held out with new estimates made without them, and Sobol indices, which measure the effect of
  * inputs. */
 #include "app/app.h"
-#include "app/emulators.h"
+#include "app/common.h"
 #include "app/program.h"
 #include "app/report.h"
 #include "io/file.h"

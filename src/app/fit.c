@@ -5,10 +5,8 @@
  * Draws of an approximation are weighted. weighted.csv has them as they are; draws.csv, for programs that
  * ignore weights, has them resampled, or without their weights if those cannot be trusted. */
 #include "app/common.h"
-#include "app/emulators.h"
 #include "app/predictions.h"
 #include "app/report.h"
-#include "app/resume.h"
 #include "diag/summary.h"
 #include "draws/made.h"
 #include "infer/fit.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/emulators.h"
 #include "app/replicate.h"
-#include "app/resume.h"
+#include "app/common.h"
 #include "app/share.h"
 #include "io/csv.h"
 #include "io/file.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The page of a fit, drawn from DRAWS: by the fit itself, and again by atvi report from the folder. */
 #include "app/common.h"
-#include "app/emulators.h"
 #include "app/predictions.h"
 #include "app/report.h"
 #include "diag/score.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/resume.h"
+#include "app/common.h"
 #include "app/replicate.h"
 #include "app/report.h"
 #include "io/file.h"

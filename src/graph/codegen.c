@@ -6,7 +6,7 @@
  * several functions, for compilers take more than linear time over one; values that live from one
  * part into another go through scratch, in slots that are reused part by part.
  * What repeats itself becomes loops: codegen_loops.c. */
-#include "graph/codegen.h"
+#include "graph/internal.h"
 #include "math/special.h"
 #include <math.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
  * A loop is written from its first copy. Places that differ between copies are a + b j or come from a table t<instruction>_<argument>,
  * numbers from a table k<instruction>_<argument>. Values go from one piece to another through scratch: the results of a loop
  * are in neighbouring slots, which are free again after the last piece that reads them. */
-#include "graph/codegen.h"
+#include "graph/internal.h"
 #include <string.h>
 
 /* ---- what differs between copies ---- */

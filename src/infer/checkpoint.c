@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The checkpoint of a fit by atvi_fit, whose target is known by what it does alone: names, bounds, and its density at a few
- * points. Commands, which know the files behind a target, have their own (app/resume.h). */
+ * points. Commands, which know the files behind a target, have their own (app/resume.c). */
 #include "infer/fit.h"
 #include <inttypes.h>
 #include <math.h>

@@ -18,7 +18,6 @@
 #include "infer/stand_in.h"
 #include "infer/vi_tuning.h"
 #include "model/evaluator.h"
-#include "transform/anchor.h"
 #include "transform/transform.h"
 
 /* The anchor of a parameter. */

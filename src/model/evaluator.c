@@ -3,7 +3,6 @@
  * nothing is shared while threads run. Seats are laid out ATVI_ALIGN apart: no false sharing. */
 #include "model/evaluator.h"
 #include "core/core.h"
-#include "model/units.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * This file builds the parts and describes the whole, as if every unit's statements had been written out; units_target.c
  * evaluates it. */
 #include "model/model.h"
-#include "model/units.h"
+#include "model/evaluator.h"
 #include <math.h>
 #include <string.h>
 

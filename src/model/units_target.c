@@ -3,7 +3,7 @@
  * one unit are one group of lanes. Parts are added in their order, so that results depend on nothing else. */
 #include "math/rng.h"
 #include "model/model.h"
-#include "model/units.h"
+#include "model/evaluator.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transform/anchor.h"
+#include "transform/transform.h"
 #include <math.h>
 
 void atvi_transform_anchor_bounds(atvi_prior_form form, double *lower, double *upper) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Parameters of hierarchies: the map and its inverse, its Jacobian, adjoints against differences, messages. */
 #include "testing.h"
-#include "transform/anchor.h"
+#include "transform/transform.h"
 
 static const atvi_prior_form FORMS[] = {ATVI_PRIOR_LINE,  ATVI_PRIOR_LOG,      ATVI_PRIOR_LOGIT,
                                         ATVI_PRIOR_RATIO, ATVI_PRIOR_INTERVAL, ATVI_PRIOR_STANDARD};
