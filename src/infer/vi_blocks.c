@@ -463,21 +463,22 @@ static atvi_idx better_k(atvi_idx k, double variance) {
   return times > 1 ? (atvi_idx)fmin(4 * ceil(0.25 * times * (double)k), MOST_DRAWS) : k;
 }
 
-/* q of what is common follows its weights until that is no longer worth it; *share is the effective size per draw. */
-static atvi_status adapt(blocks *s, double *share) {
+/* q of what is common follows its weights until that is no longer worth it; *share is the effective size per draw, *variance that of log w from
+ * the blocks. */
+static atvi_status adapt(blocks *s, double *share, double *variance) {
   atvi_vi *v = s->v;
   const atvi_vi_piece *p = &s->a.piece[0];
   atvi_idx n = ROUND > 64 * p->n ? ROUND : 64 * p->n, per;
   double *log_w = reals(s, n), *spread = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n),
          *cov = reals(s, p->n * p->n);
-  double *kept = reals(s, p->n * (p->n + 1)), before = 0, variance = 0;
+  double *kept = reals(s, p->n * (p->n + 1)), before = 0;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   s->k = s->follows ? 8 : 4;
   s->picked = NULL;
-  *share = 0;
+  *share = *variance = 0;
   for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
-    variance = 0;
+    *variance = 0;
     per = CHUNK / s->k;
     for (atvi_idx first = 0; first < n; first += per) {
       atvi_idx m = n - first < per ? n - first : per, B = m * s->k;
@@ -491,10 +492,10 @@ static atvi_status adapt(blocks *s, double *share) {
     }
     double size = effective(n, log_w, e), power = temper(n, log_w, ATVI_VI_WORTH * (double)n, e);
     *share = size / (double)n;
-    for (atvi_idx j = 0; j < n; j++) variance += e[j] * spread[j];
+    for (atvi_idx j = 0; j < n; j++) *variance += e[j] * spread[j];
     if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
-    atvi_idx k = better_k(s->k, variance);
+    atvi_idx k = better_k(s->k, *variance);
     if (power == 1 && size < BETTER * before && k <= s->k) {
       if (size < before) restore(s, kept);
       break;
@@ -508,7 +509,7 @@ static atvi_status adapt(blocks *s, double *share) {
     follow(s, n, x0, e, cov);
     s->k = k;
   }
-  if (variance < PLAIN && s->k == 4 && !s->follows) s->k = 2;
+  if (*variance < PLAIN && s->k == 4 && !s->follows) s->k = 2;
   return ATVI_OK;
 }
 
@@ -717,7 +718,7 @@ static atvi_status spread_images(blocks *s, atvi_vi_weights *w) {
 static atvi_status run(blocks *s, atvi_vi_weights *w) {
   atvi_vi *v = s->v;
   bool found;
-  double share, *start = reals(s, v->d * STARTS);
+  double share, variance, *start = reals(s, v->d * STARTS);
   if (!start) return ATVI_ENOMEM;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, v->d, STARTS,
                          start);
@@ -731,9 +732,10 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
   for (int with = s->a.several; with < 2; with++) {
     atvi_infer_vi_weights_free(w);
     s->follows = with > 0;
-    ATVI_TRY(adapt(s, &share));
+    ATVI_TRY(adapt(s, &share, &variance));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
     if (v->cut || with > 0) break;
+    if (share > 0 && variance < PLAIN) break; /* what is lacking is not due to the blocks */
     if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < ATVI_VI_UNSEEN) break;
   }
   if (!atvi_infer_vi_permits(w)) return ATVI_OK;
