@@ -122,6 +122,14 @@ static int32_t latest_read(fusion *f, int32_t q) {
   return loop;
 }
 
+/* Whether argument k of instruction m of q reads the same piece of the loop in every copy: a loop that others have joined computes several
+ * values in each copy, and which of them is read is written down once. */
+static bool reads_alike(const fusion *f, const atvi_piece *x, atvi_idx m, int k, int32_t loop) {
+  int32_t a = f->p->of[f->ins[x->ins[m]].arg[k]], b = f->p->of[f->ins[x->ins[m % x->n_ins]].arg[k]];
+  bool here = a >= 0 && f->into[a] == loop, first = b >= 0 && f->into[b] == loop;
+  return a == b || !(here || first);
+}
+
 /* turn[copy of the loop] = copy of q, if each copy of q reads one copy of the loop and each of them is read. */
 static bool find_turns(fusion *f, int32_t q, int32_t loop) {
   const atvi_piece *x = &f->p->piece[q];
@@ -132,6 +140,7 @@ static bool find_turns(fusion *f, int32_t q, int32_t loop) {
     int32_t c = -1;
     for (atvi_idx m = j * x->n_ins; m < (j + 1) * x->n_ins; m++)
       for (int k = 0; k < f->ins[x->ins[m]].n_arg; k++) {
+        ok = ok && reads_alike(f, x, m, k, loop);
         if (read_by(f, q, &f->ins[x->ins[m]], k) != loop) continue;
         int32_t a = f->ins[x->ins[m]].arg[k];
         ok = ok && (c < 0 || c == f->copy[a]) && !f->p->piece[f->p->of[a]].chain;

@@ -187,6 +187,30 @@ static void irregular_copies(void) {
   end();
 }
 
+/* Copies that read one of two values of a loop, or of that and another: the category of a row picks its linear predictor. */
+static void values_picked_by_copies(void) {
+  begin();
+  enum { N = 60 };
+  static atvi_node x[5 * N];
+  atvi_idx n = 0;
+  for (int i = 0; i < N; i++) {
+    atvi_node root = op1(ATVI_OP_EXP, in(i)), other = op1(ATVI_OP_TANH, op1(ATVI_OP_EXP, in(N + i)));
+    atvi_node a = op1(ATVI_OP_SIN, root), b = op1(ATVI_OP_COS, root);
+    x[n++] = op2(ATVI_OP_MUL, a, b);
+    x[n++] = op2(ATVI_OP_DIV, a, b);
+    x[n++] = op1(ATVI_OP_TANH, i % 3 ? a : b);
+    x[n++] = op1(ATVI_OP_EXP, i % 2 ? a : other);
+    x[n++] = other;
+  }
+  atvi_prog_spec spec = one_output(n, x);
+  atvi_graph_code code;
+  atvi_pieces p = roll(&spec, &code);
+  CHECK(p.n > 0);
+  check_order(&code, &p);
+  compare(&spec, 1e-12);
+  end();
+}
+
 /* More code than fits into a function beside the loops, whose values are read far away from it. */
 static void loops_among_long_code(void) {
   begin();
@@ -271,5 +295,5 @@ static void memory_failures(void) {
 }
 
 TESTS({"hierarchies", hierarchies_become_loops}, {"irregular", irregular_copies},
-      {"long", loops_among_long_code}, {"scatters", scatters_stay_last},
+      {"picked", values_picked_by_copies}, {"long", loops_among_long_code}, {"scatters", scatters_stay_last},
       {"not worth it", what_is_not_worth_it}, {"memory", memory_failures})
