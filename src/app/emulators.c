@@ -27,6 +27,8 @@ static const double WORTH_LEAST = 10;
  * variance is left open. */
 static const double EMPTY = 0.5;
 enum { MOVED_SHOWN = 5 };
+/* An error that may be this many times as large as the emulator says is mentioned. */
+static const double TIMES_SHOWN = 1.5;
 
 /* One emulator of a fit. */
 typedef struct {
@@ -202,13 +204,11 @@ static atvi_idx weakest(const atvi_emulated *e) {
   return worst;
 }
 
-/* An emulator that is overconfident there is that much worse than it says. */
+/* What the emulators' own errors are multiplied by where the posterior is. */
 static double moved_times(const atvi_emulated *e) {
   double times = 1;
   for (atvi_idx k = 0; k < e->n_emulator; k++)
-    if (e->emulator[k].em && e->emulator[k].dossier.near.run &&
-        atvi_model_dossier_overconfident(&e->emulator[k].dossier))
-      times = fmax(times, e->emulator[k].dossier.near.error);
+    if (e->emulator[k].em) times = fmax(times, atvi_model_dossier_scale(&e->emulator[k].dossier));
   return times;
 }
 
@@ -216,6 +216,16 @@ static const char *against_noise(atvi_pool *pool, const atvi_dossier_near *near)
   const char *text =
       near->noise > 0 ? atvi_pool_printf(pool, "%.3g times the noise", near->sd / near->noise) : NULL;
   return text ? text : "all that the data may differ by from the simulator";
+}
+
+/* What the few runs there add to that. */
+static const char *times_more(atvi_pool *pool, const atvi_dossier *d) {
+  double times = atvi_model_dossier_scale(d);
+  const char *text = times >= TIMES_SHOWN
+                         ? atvi_pool_printf(pool, ", and %.3g runs there allow it to be %.2g times as large",
+                                            d->near.n_run, times)
+                         : NULL;
+  return text ? text : "";
 }
 
 static atvi_status say_moves(const used *u) {
@@ -229,8 +239,8 @@ static atvi_status say_moves(const used *u) {
   ATVI_TRY(atvi_io_text_get(&moved, &far));
   ATVI_TRY(atvi_io_text_get(&where, &needed));
   const char *error =
-      atvi_pool_printf(u->pool, "the error of emulator '%s' there (standard deviation %.3g) is %s",
-                       u->d->name, near->sd, against_noise(u->pool, near));
+      atvi_pool_printf(u->pool, "the error of emulator '%s' there (standard deviation %.3g) is %s%s",
+                       u->d->name, near->sd, against_noise(u->pool, near), times_more(u->pool, u->d));
   if (near->share > EMPTY)
     return atvi_draws_say(u->draws, ATVI_SERIOUS, ATVI_CODE_EMULATOR_EMPTY,
                           "The posterior lies where emulator '%s' has no runs: they explain %.0f %% of what "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/dossier.h"
 #include "io/text.h"
+#include "math/special.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <stdarg.h>
@@ -14,6 +15,8 @@ static const double Q2_HIGH = 0.99;
 /* Intervals are at fault if they cover this many standard errors (99 %) more or less than they should, with runs as the cases: values of one run
  * go together. */
 static const double NOMINAL = 0.95, Z95 = 1.95996398454, CHANCE = 2.58;
+/* The upper end of the emulator's error where the posterior is lies above it with this probability. */
+static const double SCALE_ABOVE = 0.1;
 /* Points without a run are a reason to doubt from this share of all. */
 static const double MANY = 0.1;
 /* Held-out runs count from this number on: Q2 is a ratio of two sums over them. */
@@ -251,6 +254,18 @@ static double chance(double n) { return CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / 
 bool atvi_model_dossier_overconfident(const atvi_dossier *d) {
   return d->near.run ? d->near.coverage < NOMINAL - chance(d->near.n_run)
                      : d->loo.coverage < NOMINAL - chance((double)d->r.runs.n);
+}
+
+/* Errors of n runs in standard deviations, root mean square e: n e^2 / scale^2 is chi-square with n degrees of freedom, one for each run, as values of
+ * one run go together. Its lower quantile by halving: two runs leave a factor of three open. */
+double atvi_model_dossier_scale(const atvi_dossier *d) {
+  double n = d->near.n_run, low = 0, high = n;
+  if (!d->near.run || !(n > 0)) return 1;
+  for (int i = 0; i < 60; i++) {
+    double x = 0.5 * (low + high);
+    *(atvi_math_gamma_p(0.5 * n, 0.5 * x) < SCALE_ABOVE ? &low : &high) = x;
+  }
+  return fmax(1, d->near.error * sqrt(n / low));
 }
 
 static void doubt_intervals(atvi_pool *pool, atvi_dossier *d) {

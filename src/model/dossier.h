@@ -141,6 +141,9 @@ ATVI_CHECKED atvi_status atvi_model_dossier_near(atvi_pool *pool, atvi_dossier *
 /* Whether the emulator's intervals are too narrow: where the posterior is, as far as that is known, else
  * over all runs. */
 bool atvi_model_dossier_overconfident(const atvi_dossier *d);
+/* How many times as large as the emulator says its error may be where the posterior is: at least 1, and the upper end (90 %) of what the runs
+ * there leave open. */
+double atvi_model_dossier_scale(const atvi_dossier *d);
 /* Fills the doubts from all that is known by then; may be called again. Where it is known where the
  * posterior is, only runs of two simulators are grave: all else matters as far as it moves the posterior
  * (atvi_emulated_moves). Errors: ENOMEM. */

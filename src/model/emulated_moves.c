@@ -275,11 +275,14 @@ static void moments(const looking *k, atvi_idx i, const double *w, double *mean,
   for (atvi_idx b = 0; b < k->B; b++) *var += w[b] * (x[b] - *mean) * (x[b] - *mean);
 }
 
-/* Squared error of a mean with these weights. */
-static double chance(const looking *k, atvi_idx i, const double *w, double mean) {
+/* Squared error of the difference of a mean with these weights and that of the fit, which are of the same draws. */
+static double chance(const looking *k, atvi_idx i, const double *w, double mean, double whole) {
   const double *x = k->theta + i * k->B;
   double sum = 0;
-  for (atvi_idx b = 0; b < k->B; b++) sum += w[b] * w[b] * (x[b] - mean) * (x[b] - mean);
+  for (atvi_idx b = 0; b < k->B; b++) {
+    double part = w[b] * (x[b] - mean) - k->weight[b] * (x[b] - whole);
+    sum += part * part;
+  }
   return sum;
 }
 
@@ -289,7 +292,7 @@ static void add_function(looking *k, atvi_emulated_moves *out) {
     moments(k, i, k->weight, &whole, &all);
     moments(k, i, k->with, &mean, &var);
     if (!(all > 0)) continue;
-    out->moved[i] += ((mean - whole) * (mean - whole) - chance(k, i, k->with, mean)) / all / FIELDS;
+    out->moved[i] += ((mean - whole) * (mean - whole) - chance(k, i, k->with, mean, whole)) / all / FIELDS;
     out->sd[i] += var / all / FIELDS;
   }
 }

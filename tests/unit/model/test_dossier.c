@@ -195,6 +195,7 @@ static void near_runs_decide(void) {
     CHECK_REL(d.near.coverage, inside / (NEAR * M), 1e-12);
     CHECK_REL(d.near.error, sqrt(square), 1e-12);
     CHECK(atvi_model_dossier_overconfident(&d) == (bad == 1));
+    CHECK_REL(atvi_model_dossier_scale(&d), fmax(1, sqrt(square * NEAR / 6.30380)), 1e-5);
     CHECK_OK(atvi_model_dossier_judge(w.pool, em, &d));
     for (int i = 0; i < d.n_doubt; i++) CHECK_INT(d.doubt[i].say.severity, ATVI_NOTE);
     CHECK(d.n_doubt >= 1 + bad && d.doubt[0].say.code == ATVI_CODE_EMULATOR_POOR);
@@ -207,6 +208,23 @@ static void near_runs_decide(void) {
   CHECK_INT(d.doubt[d.n_doubt - 1].say.severity, ATVI_WARNING);
   atvi_gp_emulator_free(em);
   world_close(&w);
+}
+
+/* Errors as large as the emulator says: two runs leave a factor of three open, and a hundred next to nothing. */
+static void few_runs_leave_the_error_open(void) {
+  double share = 1;
+  atvi_dossier d = {.near = {.run = &share, .error = 1}};
+  const struct {
+    double n, quantile; /* of chi-square, at 0.1 */
+  } known[] = {{1, 0.0157908}, {2, 0.210721}, {5, 1.61031}, {100, 82.3581}};
+  for (int i = 0; i < 4; i++) {
+    d.near.n_run = known[i].n;
+    CHECK_REL(atvi_model_dossier_scale(&d), sqrt(known[i].n / known[i].quantile), 1e-5);
+  }
+  d.near.error = 0.1;
+  CHECK(atvi_model_dossier_scale(&d) == 1); /* never better than it says */
+  d.near.run = NULL;
+  CHECK(atvi_model_dossier_scale(&d) == 1);
 }
 
 /* An emulator of something that turns fast in one third of an input, or at some outputs alone, is poor there. */
@@ -343,5 +361,6 @@ static void missing_memory_is_reported(void) {
 }
 
 TESTS({"numbers", numbers_follow_from_predictions}, {"basis", with_a_basis},
-      {"doubts", doubts_have_their_thresholds}, {"near", near_runs_decide}, {"poor", poor_places_are_named},
+      {"doubts", doubts_have_their_thresholds}, {"near", near_runs_decide},
+      {"scale", few_runs_leave_the_error_open}, {"poor", poor_places_are_named},
       {"record", runs_of_a_record_are_kept}, {"memory", missing_memory_is_reported})

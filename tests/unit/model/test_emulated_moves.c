@@ -79,6 +79,23 @@ static void few_runs_move_it_as_far_as_their_error_does(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Both means are of the same draws: a difference far below their own errors is seen. */
+static void small_movements_are_seen(void) {
+  static double theta[B];
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_emulated_moves v;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  atvi_model *m = line(ctx, 2, "", "1e-3", " + white(1)");
+  draws(ctx, m, 0, theta);
+  moves(pool, m, theta, &v);
+  double e = 1e-3 * (1 - 2 * exp(-1) / (1 + exp(-2))), noise = 1.0 / OBSERVED_N;
+  CHECK_REL(v.moved[0], sqrt(e / (e + noise)), 0.15); /* 0.037 */
+  atvi_model_free(m);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
 /* And the posterior with the simulator itself is where it was said to be: the runs give the line to 1e-3. */
 static void many_runs_leave_nothing_to_move(void) {
   static double theta[B];
@@ -161,6 +178,6 @@ static void missing_memory_is_reported(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"few", few_runs_move_it_as_far_as_their_error_does}, {"many", many_runs_leave_nothing_to_move},
-      {"noiseless", without_noise_all_of_it_is_the_emulators}, {"sill", the_sill_of_the_error_does_not_move},
-      {"memory", missing_memory_is_reported})
+TESTS({"few", few_runs_move_it_as_far_as_their_error_does}, {"small", small_movements_are_seen},
+      {"many", many_runs_leave_nothing_to_move}, {"noiseless", without_noise_all_of_it_is_the_emulators},
+      {"sill", the_sill_of_the_error_does_not_move}, {"memory", missing_memory_is_reported})
