@@ -4,7 +4,7 @@
  *     location + scale theta,   scale > 0
  *
  * where both are functions of other parameters, as in mu + tau * z[i]. With many or good data it is that sum which they know, not z.
- * Only the text is looked at: what is made of it (anchor.h) is exact whatever the location and scale are. One that has several scales, as those that a Cholesky factor mixes,
+ * Only the text is looked at: what is made of it (transform.h) is exact whatever the location and scale are. One that has several scales, as those that a Cholesky factor mixes,
  * has no such sum: taking one of them for it bent a Gaussian process so much that 4 % of its posterior were out of reach. */
 #include "model/model.h"
 #include <string.h>
