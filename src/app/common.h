@@ -216,10 +216,6 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
                                             const char *path);
 
-/* The same in this process, which nothing stops. */
-ATVI_CHECKED atvi_status atvi_app_export_nc_here(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
-                                                 const char *path);
-
 /* A process that writes fit.nc while its parent does something else. */
 typedef struct {
   pid_t pid; /* 0: there is none */
