@@ -277,10 +277,6 @@ const char *atvi_lang_token_text(ast_parser *p, const ast_token *tok);
 bool atvi_lang_reserved(ast_parser *p, const ast_token *t);
 bool atvi_lang_at(const ast_parser *p, const char *text);
 bool atvi_lang_eat(ast_parser *p, const char *text); /* false: it is something else, nothing is said */
-const char *atvi_lang_column_name(ast_parser *p, atvi_place *at); /* a name, text in quotes, or a number */
-
-/* parse_block.c: from the { to the }. */
-bool atvi_lang_parse_settings(ast_parser *p, ast_stmt *st);
 
 /* Kinds of processes by name; -1 if it is none. name of the k-th; NULL past the end. */
 int atvi_lang_process(const char *name);
