@@ -102,8 +102,6 @@ typedef struct {
 
 /* Divides code into pieces, where loops spare enough of it: n is 0 where they do not. Owned by pool; false on ENOMEM. */
 bool atvi_graph_roll(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *out);
-/* Makes one loop of those of which each copy reads one of the other; called by the above. False on ENOMEM. */
-bool atvi_graph_fuse(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *p);
 /* Which argument of link k of a chain is the term that is added; the other is the result of the link before it, or start. */
 static inline int atvi_graph_term(const atvi_graph_code *code, const int32_t *link, int start, atvi_idx k) {
   return k == 0 ? 1 - start : code->ins[link[k]].arg[0] == link[k - 1] ? 1 : 0;
@@ -164,33 +162,6 @@ typedef struct {
 /* Compiles source, or finds it in the cache, and loads it. Never fails: without a handle the reason says why. */
 void atvi_graph_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts,
                         atvi_compiled *out);
-
-/* Text that generated code begins with; see prelude.c. */
-
-extern const char *const atvi_graph_gen_prelude[]; /* pieces, NULL at the end */
-extern const char atvi_graph_gen_xlogy[];          /* after MATH1(log) */
-extern const char atvi_graph_gen_log_add[];        /* after MATH1(exp) and MATH1(log1p) */
-extern const char atvi_graph_gen_invlogit[];       /* after MATH1(exp) */
-extern const char atvi_graph_gen_pick[];           /* PICK and SCATTER */
-
-/* The cache of compiled code: a directory of ours, mode 0700, of entries <key>.so. */
-
-enum { ATVI_KEY_HEX = 64 };
-
-/* The directory, made if need be and checked to be ours alone; NULL, and why, if it may not be used.
- * dir NULL: $XDG_CACHE_HOME/atvi or $HOME/.cache/atvi. */
-const char *atvi_graph_cache_dir(atvi_pool *pool, const char *dir, char *why, size_t room);
-/* A fresh private folder in dir (NULL: the system's place for temporary files) or NULL. */
-const char *atvi_graph_cache_temp(atvi_pool *pool, const char *dir);
-/* Removes a folder made by atvi_graph_cache_temp and what it holds. */
-void atvi_graph_cache_temp_remove(const char *folder);
-/* Removes folders that runs killed an hour or more ago left there. */
-void atvi_graph_cache_tidy(atvi_pool *pool, const char *dir);
-
-/* Appends the seal to a file: what makes it an undamaged entry for this key. */
-bool atvi_graph_cache_seal(atvi_pool *pool, const char *path, const char *key);
-/* The sealed file, loaded; NULL if it is absent, damaged, not ours or does not load (why, unless absent). */
-void *atvi_graph_cache_load(atvi_pool *pool, const char *path, const char *key, char *why, size_t room);
 
 /* What the files that write C share: the text, and the program that is being written. */
 
