@@ -18,7 +18,6 @@
  * computed, and K^-1 S K^-1 is the sum above with V instead of y; Q needs only, for each i, the three
  * products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
-#include "gp/kernel.h"
 #include "math/linalg.h"
 #include "math/special.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kind of kernel is constant in every loop: each entry point below is four loops. */
-#include "gp/kernel.h"
+#include "gp/emulator_detail.h"
 #include "math/vec.h"
 
 /* a times the sign of b; 0 if b is 0. */

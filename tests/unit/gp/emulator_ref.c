@@ -2,7 +2,7 @@
 /* One point, one product at a time. */
 #include "unit/gp/emulator_ref.h"
 #include "gp/emulator_detail.h"
-#include "gp/kernel.h"
+#include "gp/emulator_detail.h"
 #include <math.h>
 
 enum { G = ATVI_EM_GROUP };
