@@ -180,7 +180,7 @@ struct atvi_model {
   const atvi_unit *array;
   atvi_node *array_prior, *array_extra;
   bool has_extra;
-  atvi_idx n_branch;      /* alternatives of log_extra (branches.c) */
+  atvi_idx n_branch;      /* alternatives of log_extra (rewrite.c) */
   atvi_node *branch_node; /* [n_branch] */
   atvi_prog *branch;      /* [n_branch] as extra, with one alternative alone */
   atvi_idx n_rows;
@@ -269,15 +269,8 @@ ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
 ATVI_CHECKED atvi_status atvi_model_arrays(atvi_model *m);                   /* units that arrays make */
-ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m); /* priors that depend on others */
-/* How the model uses a parameter with a standard prior: as location + scale theta. */
-typedef struct {
-  bool found;
-  atvi_node location, scale;
-} atvi_use;
-/* [parameters], in the model's pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_model_uses(atvi_model *m, atvi_use **out);
-ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m);                 /* the target */
+ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m);    /* priors that depend on others */
+ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m); /* the target */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
