@@ -58,6 +58,8 @@ static atvi_status read_json(const reading *r, const char *name, json_t **out, c
   if (as_text) *as_text = text;
   *out = json_loadb(text, n, 0, &error);
   if (*out) return ATVI_OK;
+  if (!error.text[0])
+    return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "%s: out of memory", path); /* no word: no memory */
   return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:%d:%d: %s; the file was changed after it was written", path,
                    error.line, error.column, error.text);
 }

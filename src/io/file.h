@@ -84,7 +84,7 @@ typedef struct {
 typedef enum {
   ATVI_JOURNAL_CUT,  /* an incomplete line: it is cut off */
   ATVI_JOURNAL_KEEP, /* a complete one, to which the line end is added */
-  ATVI_JOURNAL_OTHER /* not written by us: EDATA */
+  ATVI_JOURNAL_OTHER /* not as we write: EDATA */
 } atvi_journal_end;
 
 /* Opens the file, makes it if necessary, locks it until it is closed, and cuts off an incomplete last line. judge,

@@ -346,7 +346,7 @@ static atvi_status read_json(reading *r, atvi_pool *own, const char *dir) {
   if (!r->path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_file_read(own, r->path, &text, &n));
   json_t *root = json_loadb(text, n, 0, &error);
-  if (!root) return bad(r, error.text);
+  if (!root) return error.text[0] ? bad(r, error.text) : ATVI_ENOMEM; /* no word: no memory */
   atvi_status status = read_all(r, dir, root);
   json_decref(root);
   return status;

@@ -175,10 +175,12 @@ static void note_failure(const atvi_evaluator *ev, seat *s, const atvi_batch *b,
   keep(&s->failed, d, theta, b->outcome[i]);
 }
 
-/* A density that is NaN or +inf is a failure even if the target did not notice. */
+/* A density that is NaN or +inf is a failure even if the target did not notice. An outcome that does not exist, of a callback or of a checkpoint,
+ * is one that failed: outcomes are indices elsewhere. */
 static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) {
   bool runs = b->log_lik || b->grad_lik || b->unit_lik;
   for (atvi_idx i = 0; i < b->B; i++) {
+    if ((unsigned)b->outcome[i] > ATVI_RUN_STEADY) b->outcome[i] = ATVI_RUN_CALL;
     if (b->outcome[i] == ATVI_RUN_OK) {
       bool bad =
           (b->log_prior && !(b->log_prior[i] < HUGE_VAL)) || (b->log_lik && !(b->log_lik[i] < HUGE_VAL));
@@ -271,6 +273,7 @@ void atvi_model_evaluator_state(atvi_evaluator *ev, atvi_state *s) {
   ATVI_STATE(s, first->count);
   ATVI_STATE(s, first->failures);
   ATVI_STATE(s, all->n);
+  if (all->n < 0 || all->n > ATVI_FAILED_KEPT) all->n = 0; /* the checkpoint was changed */
   atvi_io_state(s, all->key, (size_t)all->n * sizeof *all->key);
   atvi_io_state(s, all->why, (size_t)all->n * sizeof *all->why);
   atvi_io_state(s, all->theta, (size_t)(all->n * d) * sizeof *all->theta);

@@ -345,13 +345,19 @@ static atvi_status read_all(atvi_sim_record *r) {
   return r->shard_path ? ATVI_OK : atvi_pool_failed(r->pool) ? ATVI_ENOMEM : ATVI_EIO;
 }
 
-/* An editor may have taken the last line end away: a line that is a whole object is one all the same. */
+static bool begins_with_object(const char *text, size_t n, size_t flags) {
+  json_t *line = json_loadb(text, n, JSON_DECODE_INT_AS_REAL | flags, NULL);
+  bool is = json_is_object(line);
+  json_decref(line);
+  return is;
+}
+
+/* An editor may have taken the last line end away: a line that is a whole object is one all the same. A whole object with more behind it is no line
+ * that was cut off, but several that lost their line ends: runs, which are not to be thrown away. */
 static atvi_journal_end judge_end(const char *text, size_t n, bool first) {
   static const char header[] = "{\"record\"";
-  json_t *line = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, NULL);
-  bool whole = json_is_object(line);
-  json_decref(line);
-  if (whole) return ATVI_JOURNAL_KEEP;
+  if (begins_with_object(text, n, 0)) return ATVI_JOURNAL_KEEP;
+  if (begins_with_object(text, n, JSON_DISABLE_EOF_CHECK)) return ATVI_JOURNAL_OTHER;
   size_t same = n < sizeof header - 1 ? n : sizeof header - 1;
   return first && memcmp(text, header, same) != 0 ? ATVI_JOURNAL_OTHER : ATVI_JOURNAL_CUT;
 }

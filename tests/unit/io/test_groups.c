@@ -3,6 +3,7 @@
 #include "draws/made.h"
 #include "io/file.h"
 #include "testing.h"
+#include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -191,4 +192,35 @@ static void without_memory(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"same", what_is_written_is_read}, {"damaged", damaged_files_are_refused}, {"memory", without_memory})
+static long json_left; /* allocations of the JSON library that do not fail */
+
+static void *json_take(size_t n) { return json_left-- > 0 ? malloc(n) : NULL; }
+
+/* Of a lack of memory in the JSON library: where it gives no reason, it is none of the file's. (Inside a token it calls the token invalid.) */
+static void without_memory_for_json(void) {
+  char dir[] = "/tmp/atvi-groups-XXXXXX";
+  atvi_ctx *ctx = test_ctx();
+  CHECK(mkdtemp(dir));
+  atvi_draws *d = full(ctx);
+  CHECK_OK(atvi_io_groups_write(d, dir));
+  json_set_alloc_funcs(json_take, free);
+  for (long k = 0;; k++) {
+    atvi_draws *e = bare(ctx);
+    json_left = k;
+    atvi_status status = atvi_io_groups_read(e, dir);
+    bool reached = json_left < 0;
+    if (!reached) CHECK_OK(status);
+    if (status == ATVI_EDATA) CHECK(!strstr(atvi_errmsg(ctx), "error: ;"));
+    atvi_draws_free(e);
+    if (!reached) break;
+  }
+  json_set_alloc_funcs(malloc, free);
+  atvi_draws_free(d);
+  atvi_io_groups_drop(dir);
+  CHECK(rmdir(dir) == 0);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"same", what_is_written_is_read}, {"damaged", damaged_files_are_refused}, {"memory", without_memory},
+      {"json", without_memory_for_json})

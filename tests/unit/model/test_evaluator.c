@@ -32,7 +32,11 @@ static void eval(const void *self, void *work, const atvi_batch *b) {
       if (b->grad_prior) b->grad_prior[j * b->B + i] = gp[j];
       if (b->grad_lik) b->grad_lik[j * b->B + i] = gl[j];
     }
-    if (b->outcome) b->outcome[i] = x2 == 5 ? ATVI_RUN_STEPS : x2 == 6 ? ATVI_RUN_OUTSIDE : ATVI_RUN_OK;
+    if (b->outcome)
+      b->outcome[i] = x2 == 4   ? (atvi_outcome)(99 - 200 * (i % 2)) /* there is none such */
+                      : x2 == 5 ? ATVI_RUN_STEPS
+                      : x2 == 6 ? ATVI_RUN_OUTSIDE
+                                : ATVI_RUN_OK;
   }
 }
 
@@ -83,7 +87,7 @@ static void run_batches(atvi_idx group) {
         theta[B + i] = 1.1 - 0.23 * (double)i;
         theta[2 * B + i] = (double)(i % 10);
         count += i % 10 != 6;
-        failures += i % 10 == 5 || i % 10 == 7 || i % 10 == 8;
+        failures += i % 10 == 4 || i % 10 == 5 || i % 10 == 7 || i % 10 == 8;
       }
       long before = test_allocs;
       atvi_model_evaluator_run(ev, &(atvi_batch){.B = B,
@@ -97,7 +101,8 @@ static void run_batches(atvi_idx group) {
       for (atvi_idx i = 0; i < B; i++) {
         double x0 = theta[i], x1 = theta[B + i], x2 = theta[2 * B + i];
         int k = (int)(i % 10);
-        CHECK_INT(outcome[i], k == 5             ? ATVI_RUN_STEPS
+        CHECK_INT(outcome[i], k == 4             ? ATVI_RUN_CALL
+                              : k == 5           ? ATVI_RUN_STEPS
                               : k == 6           ? ATVI_RUN_OUTSIDE
                               : k == 7 || k == 8 ? ATVI_RUN_NONFINITE
                                                  : ATVI_RUN_OK);
@@ -137,7 +142,8 @@ static void remembers_points_that_failed(void) {
     for (atvi_idx first = 0; first < 2 * N; first += step) { /* all twice */
       for (atvi_idx i = 0; i < step; i++) {
         atvi_idx k = (first + i) % N;
-        theta[i] = (double)k, theta[step + i] = -(double)k, theta[2 * step + i] = (double)(k % 10);
+        theta[i] = (double)k, theta[step + i] = -(double)k,
+        theta[2 * step + i] = (double)(k % 10 == 4 ? 0 : k % 10);
       }
       atvi_model_evaluator_run(ev, &(atvi_batch){.B = step, .theta = theta});
       if (first == 0 && step == 50) CHECK_INT(atvi_model_evaluator_failed(ev, kept[run], why[run]), 5);

@@ -222,6 +222,19 @@ static void a_cut_line_is_removed(void) {
     CHECK(atvi_sim_record_find(r, 9) && atvi_sim_record_find(r, 9)->ok);
     atvi_sim_record_free(r);
   }
+  /* runs whose line ends were lost, all or the last but one: refused, not thrown away */
+  CHECK_OK(atvi_io_file_save(ctx, path, text, n));
+  for (size_t i = n; i-- > 0;) {
+    if (text[i] != '\n') continue;
+    text[i] = ' ';
+    if (i == n - 1) continue;
+    CHECK_OK(atvi_io_file_save(ctx, path, text, n));
+    CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
+    char *now;
+    size_t size;
+    CHECK_OK(atvi_io_file_read(pool, path, &now, &size));
+    CHECK(size == n && memcmp(now, text, n) == 0);
+  }
   static const char other[] = "my own notes";
   CHECK_OK(atvi_io_file_save(ctx, path, other, strlen(other)));
   CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
