@@ -18,7 +18,7 @@ NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 TUNABLE = re.compile(r"\bX\((\w+), *(" + NUMBER + r"), *\"([^\"]*)\",[\s\\]*\"([^\"]*)\"")
 MACRO = re.compile(r"^#define (\w+)[ \\]*\n? *(" + NUMBER + r")\b", re.M)
 ENUM = re.compile(r"^ *enum \{(.*?)\}[^;{]*;", re.M | re.S)
-MEMBER = re.compile(r"\b([A-Z]\w*) = (" + NUMBER + r")(?=\s*(?:,|$|/\*))")
+MEMBER = re.compile(r"\b([A-Z]\w*)\s*=\s*(" + NUMBER + r")(?=\s*(?:,|$|/\*))")
 STATIC = re.compile(r"^static const (?:double|int|uint32_t|atvi_idx) ((?:\w+ *=\s*[^;]*)+);", re.M)
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 
