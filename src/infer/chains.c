@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Share of a run that is usually done at its first checkpoint. */
-#define AT_FIRST_CHECK 0.6
-
 enum {
   CHAINS_MOST = 1024, /* chains; more would each be too short to judge */
   STORE_ESS = 5120,   /* effective draws that the store has room for, at least; five times the default */
@@ -254,8 +251,8 @@ static void report(atvi_chains *c, double elapsed_s) {
   const char *phase = c->plan.phase ? c->plan.phase : warm ? "warm-up" : "sampling";
   double limit = fmax((double)c->done / (double)c->opts.max_iter, elapsed_s / c->opts.max_seconds);
   double done = fmin(0.999, fmax(c->share, limit));
-  if (warm) /* before the first checkpoint nothing is known but that it has to be reached */
-    done = fmax(done, AT_FIRST_CHECK * (double)c->done / (double)c->plan.first_check);
+  if (warm) /* nothing is known but that the first checkpoint has to be reached, and as much again may come */
+    done = fmax(done, 0.5 * (double)c->done / (double)c->plan.first_check);
   if (c->plan.before > 0) { /* of the whole fit: the chains' own time, scaled to what is left of it */
     double own = elapsed_s - c->entered_s, left = done > 0 ? own * (1 / done - 1) : HUGE_VAL;
     done = elapsed_s / (elapsed_s + left);

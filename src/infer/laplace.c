@@ -23,7 +23,6 @@
 #define FLAT 0.1 /* curvature of the log likelihood that narrows the prior by 5 % */
 #define WIDE 0.6 /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
 #define SMALL_PART 0.15 /* share of the largest coefficient below which a coefficient is not named */
-enum { TRIES = 1000 };  /* draws per draw wanted, to find one in the box: a share of 1e-3 is seen */
 
 typedef struct {
   double *theta, *gp, *gl; /* [d][2k] */
@@ -292,11 +291,13 @@ static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_opt
 
 double atvi_infer_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
                                uint64_t seed, atvi_idx n, double *x) {
+  const uint32_t most =
+      (uint32_t)exp(ATVI_NEGLIGIBLE); /* so that a share of the box that is not negligible is seen */
   double tries = 0;
   bool moved = false;
   for (atvi_idx i = 0; i < n; i++) {
     bool in = false;
-    for (uint32_t k = 0; k < TRIES && !in; k++, tries++) {
+    for (uint32_t k = 0; k < most && !in; k++, tries++) {
       atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_MAP, k, (uint32_t)i);
       in = draw_one(l, t, info, &r, n, x + i);
     }

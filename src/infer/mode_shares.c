@@ -164,7 +164,7 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
     const double *value = t->value + k * WAY;
     double low = value[0];
     for (int s = 1; s < WAY; s++) low = fmin(low, isnan(value[s]) ? -HUGE_VAL : value[s]);
-    if (value[0] > v->modes.mode[t->at[to]].log_pi + ATVI_HILL_ABOVE || !(low > t->low[k])) continue;
+    if (value[0] > v->modes.mode[t->at[to]].log_pi + ATVI_ROUGH || !(low > t->low[k])) continue;
     t->low[k] = low;
     t->goes[h * ASKED + k] = to;
   }

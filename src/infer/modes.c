@@ -362,7 +362,7 @@ static void find_ends(finder *f, const atvi_modes_opts *opts, atvi_idx n_start, 
   for (atvi_idx k = 0; k < n_start; k++)
     if (isfinite(f->climb[k]->f)) f->end[f->n++] = (end){.climb = f->climb[k], .hits = 1};
   if (on && f->n > 0) {
-    merge(f, ATVI_PEAK_MIDWAY_TOPS, true);
+    merge(f, ATVI_TOPS, true);
     on = go_on(f, opts->iterations - third, false);
   }
   if (on && f->n > 0) {

@@ -18,6 +18,7 @@
  *             proportional to their covariance. When chains are moved, everything before is discarded.
  * Warm-up     is the first half of what was run so far. Between 1/4 and 1/2 of the store is delivered. */
 #include "infer/chains.h"
+#include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include "math/stat/stat.h"
 #include <math.h>
@@ -26,17 +27,10 @@ enum {
   LOOK_MIN =
       4000, /* kept states of all chains before the criteria are looked at: tails have 1 in 20 of them */
   FIRST_CHECK = 400, /* iterations per parameter before that: about as many as adaptation takes */
-  MOVES = 3,   /* checkpoints at which lost chains are looked for; those lost later are what R-hat is for */
-  ANNEAL = 30, /* iterations of annealing for each parameter, and for ten more */
-  RESHAPE_MIN = 100, /* states per parameter from which a covariance is taken: they are correlated */
+  ANNEAL = 30,       /* iterations of annealing for each parameter, and for ten more */
 };
 /* Adaptation while annealing; it must keep up with a target that narrows e-fold per e-fold. */
 #define ANNEAL_ETA 0.7
-/* First proposals, times the spread of the starts / sqrt(d): half of the optimum for a normal (Roberts et al.
- * 1997). */
-#define START_STEP 1.19
-/* That spread, in units of the prior's, at least: nothing is learnt from proposals that go nowhere. */
-#define SPREAD_LEAST 0.01
 
 typedef struct {
   atvi_lanes lanes;
@@ -172,7 +166,7 @@ static void reshape(ram *r) {
   atvi_idx d = r->c.d;
   atvi_kept kept = atvi_infer_chains_kept(&r->c);
   double *cov = r->shape, *mean = cov + d * d, log_det = 0;
-  if (kept.n * r->c.m < RESHAPE_MIN * d) return;
+  if (kept.n * r->c.m < ATVI_CHAINS_JUDGED * d) return;
   for (atvi_idx i = 0; i < d * d; i++) cov[i] = 0;
   for (atvi_idx k = 0; k < r->c.m; k++) add_chain(&r->c, k, kept, cov, mean);
   if (!atvi_math_cholesky(d, cov)) return;
@@ -198,7 +192,7 @@ static atvi_idx warm_up(void *self) {
 
 static void not_passed(void *self, bool judged) {
   ram *r = self;
-  if (judged && r->looked++ < MOVES && r->c.done < r->c.opts.max_iter / 4) move_lost(r);
+  if (judged && r->looked++ < ATVI_REPEATS && r->c.done < r->c.opts.max_iter / 4) move_lost(r);
   reshape(r);
 }
 
@@ -251,9 +245,11 @@ static atvi_status make(ram *r) {
   return ATVI_OK;
 }
 
+/* First proposals have half of the width that is best for a normal, 2.38 / sqrt(d) (Roberts et al. 1997), with the spread of the starts, which is at least that of
+ * differences in the prior: nothing is learnt from proposals that go nowhere. */
 static void place(ram *r, const atvi_starts *s, const atvi_idx *index) {
   atvi_idx m = r->c.opts.chains, d = s->d;
-  double step = START_STEP / sqrt((double)d);
+  double step = 0.5 * 2.38 / sqrt((double)d);
   for (atvi_idx k = 0; k < r->c.plan.groups * ATVI_LANES; k++) {
     atvi_lanes *l = &r->group[k / ATVI_LANES].lanes;
     atvi_idx lane = k % ATVI_LANES, from = index[k < m ? k : 0];
@@ -265,7 +261,7 @@ static void place(ram *r, const atvi_starts *s, const atvi_idx *index) {
     double mean = 0, var = 0;
     for (atvi_idx k = 0; k < m; k++) mean += s->theta[j * s->cap + index[k]] / (double)m;
     for (atvi_idx k = 0; k < m; k++) var += pow(s->theta[j * s->cap + index[k]] - mean, 2) / (double)m;
-    double sd = fmin(fmax(sqrt(var), SPREAD_LEAST * s->scale[j]), s->scale[j]);
+    double sd = fmin(fmax(sqrt(var), ATVI_STEP * s->scale[j]), s->scale[j]);
     for (atvi_idx g = 0; g < r->c.plan.groups; g++)
       for (int i = 0; i < ATVI_LANES; i++)
         r->group[g].lanes.S[(j * (j + 1) / 2 + j) * ATVI_LANES + i] = step * sd;

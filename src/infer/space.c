@@ -11,8 +11,6 @@
 
 enum { PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
 enum { PRIOR_DRAWS = 1024 }; /* from which locations and scales of the maps are taken */
-#define PILOT_FAR 2.0        /* prior standard deviations within which climbs that settle the anchors start */
-#define UNIFORM_NEAR 0.12    /* location and scale as near to 0 and 1 as this are those of a uniform prior */
 
 /* ---- scratch of a worker ---- */
 
@@ -446,7 +444,8 @@ static bool place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
   double low = sorted[(atvi_idx)(0.1587 * (double)kept)], high = sorted[(atvi_idx)(0.8413 * (double)kept)];
   double loc = sorted[kept / 2], scale = 0.5 * (high - low);
   if (!(scale > 0) || !isfinite(scale) || (m->kind == ATVI_MAP_LOG && scale > ATVI_FOLDS)) return false;
-  bool uniform = m->kind == ATVI_MAP_PROBIT && fabs(loc) < UNIFORM_NEAR && fabs(scale - 1) < UNIFORM_NEAR;
+  double chance = ATVI_FAR / sqrt((double)n); /* by which those of a uniform prior differ from 0 and 1 */
+  bool uniform = m->kind == ATVI_MAP_PROBIT && fabs(loc) < chance && fabs(scale - 1) < chance;
   if (uniform) return true;
   m->loc = loc;
   m->scale = scale;
@@ -471,7 +470,7 @@ static atvi_status settle(atvi_space *s, const double *theta, double *work) {
   for (atvi_idx i = 0; i < s->d; i++) {
     for (int k = 0; k < PILOTS; k++) {
       double x = work[i * PRIOR_DRAWS + k];
-      start[k] = isfinite(x) ? fmin(fmax(x, -PILOT_FAR), PILOT_FAR) : 0;
+      start[k] = isfinite(x) ? fmin(fmax(x, -ATVI_NEAR), ATVI_NEAR) : 0;
     }
     memcpy(work + i * PILOTS, start, sizeof start); /* never ahead of what is still to be read */
   }

@@ -128,12 +128,19 @@ static atvi_stand_in *carve(atvi_arena *a, atvi_stand_in head, family *tree) {
   return s;
 }
 
+int atvi_infer_stand_in_allowed(atvi_idx d) {
+  int degree = DEGREE;
+  while (degree > 0 && count_terms(d, degree) > ATVI_STAND_IN_TERMS) degree--;
+  return degree;
+}
+
 atvi_status atvi_infer_stand_in_new(atvi_ctx *ctx, atvi_idx d, atvi_stand_in **out) {
   *out = NULL;
-  atvi_stand_in head = {.ctx = ctx, .threads = atvi_ctx_threads(ctx), .t = {.d = d, .degree = DEGREE}};
-  while (head.t.degree > 1 && count_terms(d, head.t.degree) > ATVI_STAND_IN_TERMS) head.t.degree--;
+  atvi_stand_in head = {
+      .ctx = ctx, .threads = atvi_ctx_threads(ctx), .t = {.d = d, .degree = atvi_infer_stand_in_allowed(d)}};
   if (d < 1 || head.t.degree < 2)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "stand-in: d = %td, want 1 to %d", d, ATVI_STAND_IN_MOST);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "stand-in: d = %td, want 1 or more and at most %d terms of degree 2",
+                     d, ATVI_STAND_IN_TERMS);
   head.t.n = count_terms(d, head.t.degree);
   head.t.n_inner = count_terms(d, head.t.degree - 1);
   atvi_arena a = {0};

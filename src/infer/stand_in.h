@@ -17,15 +17,16 @@
 #include "core/core.h"
 
 enum {
-  ATVI_STAND_IN_TERMS = 3000, /* at most */
-  ATVI_STAND_IN_CUBIC = 24,   /* dimensions up to which that allows degree 3; degree 4 up to 13 */
-  ATVI_STAND_IN_MOST = 75     /* and degree 2 */
+  ATVI_STAND_IN_TERMS = 3000, /* at most: degree 4 up to 13 dimensions, 3 up to 24, 2 up to 75 */
 };
 
 typedef struct atvi_stand_in atvi_stand_in;
 
-/* For d >= 1 coordinates; not to be evaluated before it is fitted. Serves as many threads as the context has now. Errors: EINVAL (d above
- * ATVI_STAND_IN_MOST), ENOMEM. *out is NULL on error. */
+/* The degree that ATVI_STAND_IN_TERMS allow with d coordinates. */
+int atvi_infer_stand_in_allowed(atvi_idx d);
+
+/* For d >= 1 coordinates; not to be evaluated before it is fitted. Serves as many threads as the context has now. Errors: EINVAL (d with
+ * which not even degree 2 is allowed), ENOMEM. *out is NULL on error. */
 ATVI_CHECKED atvi_status atvi_infer_stand_in_new(atvi_ctx *ctx, atvi_idx d, atvi_stand_in **out);
 void atvi_infer_stand_in_free(atvi_stand_in *s); /* NULL is fine */
 int atvi_infer_stand_in_degree(const atvi_stand_in *s);

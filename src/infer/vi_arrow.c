@@ -12,15 +12,11 @@
 
 enum {
   ROUNDS = 24, /* steps of the centre, each of which settles all blocks again */
-  TOPS = 3,    /* ends of climbs, the highest ones, that are followed to their maximum */
   WIDTHS =
       (int)ATVI_FAR /* standard deviations up to which the density of a block is looked at for its widths */
 };
 #define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
 #define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
-#define STEP_DROP 1.0   /* nats that a step may lead down, at first: the integrals over blocks are rough */
-#define SHORTEST 0.02   /* of a step: what leads down even then is a ridge that curves, or a kink */
-#define WITHIN 2.0      /* standard deviations of what is common, in which all its maxima must be */
 
 typedef struct {
   atvi_idx n;
@@ -539,7 +535,7 @@ static bool maximise(finder *f, const double *x) {
   if (!isfinite(integral(f, 0)) || !first_widths(f)) return false;
   take_blocks(f);
   f->scaled = true;
-  double top = -HUGE_VAL, drop = STEP_DROP;
+  double top = -HUGE_VAL, drop = ATVI_ROUGH;
   f->gain = HUGE_VAL;
   memset(f->move, 0, (size_t)p0->n * sizeof *f->move);
   double pending = 0; /* the part of the last step that was taken and not looked at */
@@ -549,8 +545,8 @@ static bool maximise(finder *f, const double *x) {
     spread_out(f);
     settle(f);
     double h = integral(f, 0);
-    if (!(h > top - drop)) { /* the step was too long: back by half of it */
-      if (pending < SHORTEST) break;
+    if (!(h > top - drop)) {                             /* the step was too long: back by half of it */
+      if (pending < ldexp(1, -ATVI_CLIMB_TRIALS)) break; /* a ridge that curves, or a kink */
       pending *= 0.5;
       move_centre(f, -pending);
       continue;
@@ -627,10 +623,10 @@ static void centre(const finder *f, double *x) {
 static void reach(finder *f, const double *x) {
   atvi_vi_piece *p = &f->a->piece[0];
   atvi_idx n = p->n;
-  if (!(far_off(p, x, 1) > WITHIN * WITHIN)) return;
+  if (!(far_off(p, x, 1) > ATVI_NEAR * ATVI_NEAR)) return;
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx k = 0; k <= i; k++) {
-      double sum = (x[p->of[i]] - p->mean[i]) * (x[p->of[k]] - p->mean[k]) / (WITHIN * WITHIN);
+      double sum = (x[p->of[i]] - p->mean[i]) * (x[p->of[k]] - p->mean[k]) / (ATVI_NEAR * ATVI_NEAR);
       for (atvi_idx l = 0; l <= k; l++) sum += p->chol[i * n + l] * p->chol[k * n + l];
       f->curve[i * n + k] = sum;
     }
@@ -716,7 +712,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   atvi_climb *climb;
   atvi_idx d = a->v->d, best = 0, most = beside(a->piece[0].n);
   atvi_climb **all = atvi_pool_take(a->pool, (size_t)n, sizeof *all);
-  double *end = reals(a->pool, d * n), *top = reals(a->pool, d * TOPS), h[TOPS];
+  double *end = reals(a->pool, d * n), *top = reals(a->pool, d * ATVI_TOPS), h[ATVI_TOPS];
   *found = false;
   most = most > n ? most : n;
   if (!make(&f, most > ATVI_VI_ARROW_CLIMBS ? most : ATVI_VI_ARROW_CLIMBS)) return ATVI_ENOMEM;
@@ -726,7 +722,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   atvi_infer_climbs_run(&batch, n, all, ATVI_ITERATIONS);
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < d; i++) end[i * n + k] = climb[k].x[i];
-  for (atvi_idx t = 0; t < TOPS; t++) { /* the highest first */
+  for (atvi_idx t = 0; t < ATVI_TOPS; t++) { /* the highest first */
     atvi_idx k = 0;
     for (atvi_idx l = 1; l < n; l++)
       if (climb[l].f > climb[k].f) k = l;
@@ -746,7 +742,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   if (!isfinite(h[best])) return ATVI_OK;
   *found = climb_on(&f, n, end, top + best * d, &h[best]) == SINGLE;
   a->twin = false;
-  for (atvi_idx t = 0; t < TOPS && *found; t++) {
+  for (atvi_idx t = 0; t < ATVI_TOPS && *found; t++) {
     if (!(h[t] > h[best] - ATVI_NEGLIGIBLE)) continue;
     if (fabs(h[t] - h[best]) < ATVI_LEVEL && far_off(&a->piece[0], top + t * d, 1) > ATVI_FAR * ATVI_FAR)
       a->twin = true;

@@ -25,23 +25,21 @@
 #include <string.h>
 
 enum {
-  STARTS = 8,             /* climbs */
+  STARTS = ATVI_LANES,    /* climbs: as many as are evaluated for the price of one */
   CHUNK = 4 * ATVI_BATCH, /* points evaluated at a time, with their memory: each is of many blocks */
-  ROUND = 256,            /* draws of a round, at least */
   ROUNDS = 12,            /* in which q of what is common follows its weights */
   MOST_DRAWS = 64,        /* of a block, whose mean is its integral */
-  MOST_PAIRED = 16, /* of them in pairs: a look at blocks for each draw of what is common is better then */
-  AT_ONCE = 32,     /* draws of what is common whose blocks are looked at together */
-  LOOKS = 64,       /* draws that are weighted anew to see whether they lack something */
-  FEW = 3           /* coordinates of a block up to which points of a lattice are better than random ones */
+  MOST_PAIRED =
+      MOST_DRAWS / 4, /* in pairs: a look at blocks for each draw of what is common is better then */
+  AT_ONCE =
+      CHUNK /
+      ATVI_SCAN_FIRST, /* draws of what is common whose blocks are looked at together: what there is room for */
+  FEW = 3 /* coordinates of a block up to which points of a lattice are better than random ones */
 };
 #define BETTER 1.1    /* times the effective size: what a round is worth */
 #define VARIANCE 0.5  /* of log w from its blocks that is wanted: less would take more runs than it saves */
-#define PLAIN 0.05    /* of two pairs for each of blocks that are as good as normal: one pair serves */
-#define FINITE 0.5    /* k-hat below which weights have a variance: what climbs cannot better */
 #define STRETCHED 0.2 /* of the draws of what is common are wider in one coordinate */
 #define STRETCH 3.0   /* times as wide: the log of a scale that may be 0 has an exponential tail */
-#define VAGUE 4.0     /* variance of log w from the blocks with which a draw knows too little of them */
 #define DF                                                                                                   \
   5.0 /* degrees of freedom of q_0: tails that are longer than those of any posterior that is about normal */
 
@@ -468,7 +466,7 @@ static atvi_idx better_k(atvi_idx k, double variance) {
 static atvi_status adapt(blocks *s, double *share, double *variance) {
   atvi_vi *v = s->v;
   const atvi_vi_piece *p = &s->a.piece[0];
-  atvi_idx n = ROUND > 64 * p->n ? ROUND : 64 * p->n, per;
+  atvi_idx n = 64 * (p->n > ATVI_VI_FEW ? p->n : ATVI_VI_FEW), per;
   double *log_w = reals(s, n), *spread = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n),
          *cov = reals(s, p->n * p->n);
   double *kept = reals(s, p->n * (p->n + 1)), before = 0;
@@ -509,7 +507,7 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
     follow(s, n, x0, e, cov);
     s->k = k;
   }
-  if (*variance < PLAIN && s->k == 4 && !s->follows) s->k = 2;
+  if (*variance < ATVI_LEVEL && s->k == 4 && !s->follows) s->k = 2; /* as good as normal: one pair serves */
   return ATVI_OK;
 }
 
@@ -598,11 +596,11 @@ static bool make_looks(blocks *s) {
 /* Draws of which blocks know little, those that may have the most weight first: at most `most` of them, in which. If log w has a variance of V
  * from its blocks, its mean is V / 2 above where most of its values are. */
 static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most, atvi_idx *which) {
-  double value[LOOKS];
+  double value[AT_ONCE];
   atvi_idx n = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) {
     double var = s->all_spread[j], v = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
-    if (!(var > VAGUE) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
+    if (!(var > VARIANCE) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
     atvi_idx k = n < most ? n++ : n - 1;
     for (; k > 0 && value[k - 1] < v; k--) value[k] = value[k - 1], which[k] = which[k - 1];
     value[k] = v;
@@ -615,7 +613,7 @@ static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most
 static double lacking(blocks *s, const atvi_vi_weights *w) {
   const atvi_vi_piece *p = &s->a.piece[0];
   const atvi_cloud *c = &w->c;
-  atvi_idx which[LOOKS], n = vaguest(s, w, LOOKS, which), k = s->k;
+  atvi_idx which[AT_ONCE], n = vaguest(s, w, AT_ONCE, which), k = s->k;
   double top = -HUGE_VAL, all = 0, more = 0;
   if (n == 0) return 0;
   for (atvi_idx j = 0; j < n; j++)
@@ -735,8 +733,9 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
     ATVI_TRY(adapt(s, &share, &variance));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
     if (v->cut || with > 0) break;
-    if (share > 0 && variance < PLAIN) break; /* what is lacking is not due to the blocks */
-    if (share > 0 && w->psis.khat < FINITE && lacking(s, w) < ATVI_VI_UNSEEN) break;
+    if (share > 0 && variance < ATVI_LEVEL) break; /* what is lacking is not due to the blocks */
+    /* With k-hat below 1/2 weights have a variance. */
+    if (share > 0 && w->psis.khat < 0.5 && lacking(s, w) < ATVI_VI_UNSEEN) break;
   }
   if (!atvi_infer_vi_permits(w)) return ATVI_OK;
   ATVI_TRY(spread_images(s, w));

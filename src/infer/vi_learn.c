@@ -19,10 +19,8 @@ enum {
   WIDE = ATVI_VI_PROBES, /* draws of a lesson that are wider than q */
   OWN = LESSON - WIDE,   /* draws of q */
   LESSONS = 16,          /* at most */
-  IN_VAIN = 3,           /* lessons in a row that do not improve q end the training */
   ROUNDS = 6,            /* of training between two lessons, at most: the stand-in is not worth more */
 };
-#define WIDER 1.4 /* times as wide as q are the wider draws: as far out as weights may go wrong */
 #define PER_DIM                                                                                              \
   2.0              /* effective draws per dimension: with fewer, hardly any point is where the posterior is */
 #define TEMPER 0.5 /* power of the density with which points below the usual count less */
@@ -88,7 +86,8 @@ static atvi_vi_worth take_lesson(atvi_vi *v, lessons *c, const atvi_member *m) {
   atvi_member wide = *m;
   wide.chol = c->chol;
   wide.whole = true;
-  for (atvi_idx i = 0; i < v->d * v->d; i++) wide.chol[i] = WIDER * m->chol[i];
+  const double wider = v->tuning.inflate * v->tuning.inflate;
+  for (atvi_idx i = 0; i < v->d * v->d; i++) wide.chol[i] = wider * m->chol[i];
   atvi_elbo_lot own = {ATVI_STREAM_TRAIN, v->scramble++, 0, OWN, true};
   atvi_elbo_lot far = {ATVI_STREAM_TRAIN, v->scramble++, 0, WIDE, false};
   atvi_infer_elbo_draw(v->elbo, m, &own, seen, at);
@@ -198,8 +197,8 @@ static atvi_status learn(atvi_vi *v, lessons *c, atvi_member *m, double part, in
   atvi_vi_worth best = *now, before = {0};
   if (!atvi_infer_vi_member_new(v, NULL, NULL, &at)) return ATVI_ENOMEM;
   atvi_infer_vi_member_copy(v, m, &at);
-  for (int k = 0, idle = 0; k < most && !*enough && idle < IN_VAIN && has_room(c) && !atvi_infer_vi_over(v);
-       k++) {
+  for (int k = 0, idle = 0;
+       k < most && !*enough && idle < ATVI_REPEATS && has_room(c) && !atvi_infer_vi_over(v); k++) {
     ATVI_TRY(practise(v, c, &at));
     *now = take_lesson(v, c, &at);
     idle = now->share > BETTER * best.share ? 0 : idle + 1;
@@ -248,7 +247,7 @@ static atvi_status try_folds(atvi_vi *v, lessons *c, atvi_member *m, double part
 }
 
 bool atvi_infer_vi_can_learn(const atvi_vi *v) {
-  return atvi_infer_vi_is_dear(v) && v->d >= ATVI_VI_FEW && v->d <= ATVI_STAND_IN_CUBIC &&
+  return atvi_infer_vi_is_dear(v) && v->d >= ATVI_VI_FEW && atvi_infer_stand_in_allowed(v->d) > 2 &&
          v->space->from_prior;
 }
 

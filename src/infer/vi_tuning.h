@@ -127,6 +127,8 @@ enum {
 #define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */
 #define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
 #define ATVI_RIVAL 5.0      /* nats below the best within which modes are reported: 1 draw in 150 */
+#define ATVI_ROUGH                                                                                           \
+  1.0 /* nats by which an estimate may err: integrals over blocks, the end of a climb as a summit */
 #define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
 #define ATVI_LEVEL 0.1 /* nats by which what is the same may differ: never worth a word */
 #define ATVI_OPTIMUM_RISE                                                                                    \
@@ -136,6 +138,7 @@ enum {
 #define ATVI_CURVED                                                                                          \
   1e-3 /* curvature, where that of the prior is 1, below which there is none: the error of differences */
 #define ATVI_CURVED_LEAST 0.04 /* least curvature: never wider than five prior standard deviations */
+#define ATVI_NEAR 2.0          /* standard deviations in which most of a normal is */
 #define ATVI_FAR 4.0 /* standard deviations within which a normal has its mass: beyond, it is another place */
 #define ATVI_FOLDS 30.0 /* e-folds of a scale or a step: beyond, it is as good as 0 or infinite */
 #define ATVI_START_FAR                                                                                       \
@@ -147,8 +150,9 @@ enum {
 #define ATVI_PEAK_LEFT 0.5    /* nats left to gain that show that an end is not a maximum yet */
 #define ATVI_PEAK_STEP_SD 0.3 /* of differences, in conditional standard deviations */
 enum {
-  ATVI_NEWTON = 8,           /* passes of Newton steps, at most */
-  ATVI_PEAK_MIDWAY_TOPS = 4, /* hills looked for midway: with more, comparisons cost more than they save */
+  ATVI_NEWTON = 8, /* passes of Newton steps, at most */
+  ATVI_TOPS =
+      4, /* highest hills that are followed to their maximum, or compared: with more, that costs more than it saves */
   ATVI_CLIMB_PAIRS = 20,     /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
   ATVI_CLIMB_TRIALS = 7,     /* lengths tried of one step */
   ATVI_CLIMB_SMALL_STEPS = 4 /* that gain next to nothing, in a row, end a climb */
@@ -158,9 +162,5 @@ enum {
 #define ATVI_CLIMB_STEP_MOST 3.0     /* the longest, of any climb, in standard deviations */
 #define ATVI_CLIMB_GAIN_SMALL 0.003  /* nats that are next to nothing */
 #define ATVI_CLIMB_STRICT_SMALL 1e-4 /* the same for rivals of the best */
-
-/* ---- shares of modes (mode_shares.c) ---- */
-#define ATVI_HILL_ABOVE                                                                                      \
-  1.0 /* nats above its summit: such a draw is not of that hill, even if the climb ended early */
 
 #endif
