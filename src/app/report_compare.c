@@ -355,20 +355,21 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
                    c->n_shared > 0 ? draw_shared(pool, c, 0) : NULL,
                    c->n_shared > 0 ? draw_shared(pool, c, ATVI_DOTS_NARROW) : NULL};
   if (!title || !sub || atvi_pool_failed(pool)) return ATVI_ENOMEM;
+  const char *say = worst == ATVI_VERDICT_BAD ? line[0]
+                    : c->differ               ? "The fits are not to the same data."
+                                              : c->say_loo;
+  const bool say_loo = c->say_loo && say != c->say_loo; /* what the page begins with is not said again */
   atvi_report_part part[4];
   atvi_idx n = 0;
   part[n++] = (atvi_report_part){"fits", "Fits", c->n_message, line, 0, NULL, 1, &fits};
   if (loo)
-    part[n++] = (atvi_report_part){
-        "loo", "Prediction", c->say_loo != NULL, &c->say_loo, c->best_loo >= 0, &elpd, 1, &scores};
+    part[n++] =
+        (atvi_report_part){"loo", "Prediction", say_loo, &c->say_loo, c->best_loo >= 0, &elpd, 1, &scores};
   if (evidence)
     part[n++] = (atvi_report_part){"evidence", "Evidence", c->say_evidence != NULL, &c->say_evidence, 0, NULL,
                                    1,          &evidences};
   if (c->n_shared > 0)
     part[n++] = (atvi_report_part){"shared", "Shared quantities", 0, NULL, 1, &intervals, 1, &shared};
-  const char *say = worst == ATVI_VERDICT_BAD ? line[0]
-                    : c->differ               ? "The fits are not to the same data."
-                                              : c->say_loo;
   atvi_report_short page = {
       title, sub, atvi_verdict_name((atvi_verdict)worst), say ? say : "There is nothing to decide on.",
       n,     part};

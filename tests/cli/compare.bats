@@ -189,6 +189,7 @@ negbin() {
   json $c/compare.json "(.fits[1].elpd_difference - $(value negbin-001,fit,,elpd_difference) | fabs) < 1e-9"
   json $c/compare.json "(.shared[2].fits[0].hpd95[1] - $(value cold-001,parameter,S0,hpd95_high) | fabs) < 1e-9"
   for word in 'href="../negbin-001/report.html"' 'id="f-elpd' 'id="f-shared' 'id="evidence"'; do grep -q "$word" $c/report.html; done
+  [ "$(grep -o "LOO does not decide" $c/report.html | wc -l)" -eq 1 ] # above the sections, and not once more in its own
   [ -s $c/figures/elpd.svg ] && [ -s $c/figures/shared.pdf ]
   # differences by hand, at the same draws
   "$ATVI" compare --json negbin-001 cold-001 --out other --no-report | jq '.fits[0].elpd_difference' >one
