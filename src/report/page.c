@@ -78,13 +78,13 @@ void atvi_report_page_note(atvi_page *p, const char *fmt, ...) {
 void atvi_report_page_listing(atvi_page *p, const char *heading, const char *text, bool open) {
   atvi_io_text_add(&p->body, "<details%s><summary>", open ? " open" : "");
   atvi_report_text_escape(&p->body, heading);
-  atvi_io_text_add(&p->body, "</summary><pre tabindex=\"0\">");
+  atvi_io_text_add(&p->body, "</summary><pre class=\"scroll\" tabindex=\"0\">");
   atvi_report_text_escape(&p->body, text);
   atvi_io_text_add(&p->body, "</pre></details>\n");
 }
 
 void atvi_report_page_command(atvi_page *p, const char *text) {
-  atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
+  atvi_io_text_add(&p->body, "<pre class=\"scroll\" tabindex=\"0\">");
   atvi_report_text_escape(&p->body, text);
   atvi_io_text_add(&p->body, "</pre>\n");
 }

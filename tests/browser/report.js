@@ -258,6 +258,16 @@ const tests = {
     assert.match(await page.locator("#cost").innerText(), /the simulator was not run/);
     await page.context().close();
   },
+  async "the model's text shows that it scrolls, where it does"() {
+    for (const width of [1280, 390]) {
+      const page = await open(url("atvi"), { viewport: { width, height: 900 } });
+      const text = page.locator("pre", { hasText: "param beta" }).first();
+      const [more, hint] = await text.evaluate(e => [e.scrollWidth > e.clientWidth + 1, getComputedStyle(e, "::before").content]);
+      assert.strictEqual(more, width === 390);
+      assert.strictEqual(hint, more ? '"scrolls sideways"' : "none");
+      await page.context().close();
+    }
+  },
   async "methods compared lead to their reports"() {
     const page = await open(url("compared"));
     await page.click("#methods tbody a:has-text('ram')");
