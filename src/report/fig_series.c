@@ -305,13 +305,22 @@ static const atvi_style OUTER = {.fill = ATVI_INK_MAIN, .opacity = 0.18},
                         INNER = {.fill = ATVI_INK_MAIN, .opacity = 0.35},
                         ALONE = {.fill = ATVI_INK_ALONE, .opacity = 0.25};
 
+/* One value, or replicates. */
+static bool at_one_time(const atvi_predicted *s) {
+  for (atvi_idx i = 1; i < s->n; i++)
+    if (s->point[i].time != s->point[0].time) return false;
+  return s->n > 0;
+}
+
 static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s,
                        const atvi_series_view *v) {
   const shown of = shown_of(s, v->middle);
   if (!c) return;
-  if (s->n == 1 || v->label) {
-    double width = fmin(56, 0.7 * f->width / (double)s->n);
-    for (const atvi_point *p = s->point; p < s->point + s->n; p++) {
+  bool once = at_one_time(s);
+  if (once || v->label) {
+    atvi_idx n = once ? 1 : s->n; /* replicates have the same bands */
+    double width = fmin(56, 0.7 * f->width / (double)n);
+    for (const atvi_point *p = s->point; p < s->point + n; p++) {
       plot_bar(c, f, p->time, width, &p->of_draw, NAN, OUTER);
       plot_bar(c, f, p->time, width * 5 / 7, &p->of_mean, p->of_mean.mean, INNER);
       plot_bar(c, f, p->time, width * 5 / 14, &p->of_alone, p->of_alone.mean, ALONE);
@@ -327,19 +336,25 @@ static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_predicted
 
 static const atvi_style END_OF_DATA = {.stroke = ATVI_INK_MUTED, .dash = true};
 
-static bool has_no_axis(const atvi_predicted *s) { return s->rows && s->n == 1; }
+/* Times are row numbers, or nothing has said what they are. */
+static bool is_timeless(const atvi_predicted *s, const atvi_series_view *v) {
+  return s->rows || (!v->time_name && !(v->across.calendar.unit > 0));
+}
+
+static bool has_no_axis(const atvi_predicted *s, const atvi_series_view *v) {
+  return v->label || (is_timeless(s, v) && at_one_time(s));
+}
 
 /* What is written under the axis. */
 static const char *under(const atvi_predicted *s, const atvi_series_view *v) {
-  return has_no_axis(s) || v->label ? NULL : s->rows ? "row" : v->time_name;
+  return has_no_axis(s, v) ? NULL : is_timeless(s, v) ? "row" : v->time_name;
 }
 
 atvi_frame atvi_report_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
                                     const atvi_series_view *v, bool log) {
   const char *x = under(s, v);
   atvi_frame f = atvi_report_panel_frame(box, v->across, log ? v->log_up : v->up, x != NULL, 0);
-  atvi_report_frame_draw(c, &f,
-                         &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s) || v->label});
+  atvi_report_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s, v)});
   if (v->label) atvi_report_frame_names(c, &f, s->point[0].time, s->n, v->label);
   atvi_report_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are not cut */
   atvi_report_draw_group(c, "zoom");
@@ -398,7 +413,7 @@ atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_
   atvi_frame f = atvi_report_panel_frame(box, v->across, atvi_report_scale_of(-1.05 * most, 1.05 * most, 0),
                                          x != NULL, 0);
   atvi_report_frame_draw(
-      c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s) || v->label, .ticks_y = 5});
+      c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s, v), .ticks_y = 5});
   if (v->label) atvi_report_frame_names(c, &f, s->point[0].time, s->n, v->label);
   for (int k = -2; k <= 2; k += 2) {
     double y = atvi_report_frame_y(&f, k);

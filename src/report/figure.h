@@ -51,7 +51,7 @@ typedef struct {
   /* the median with bands that contain 50 % and 95 % of observations, instead of the mean with its own band
    * and that of observations */
   bool middle;
-  /* what is written under the axis; NULL: nothing */
+  /* what is written under the axis; NULL: nothing under dates, else "row" */
   const char *time_name;
   /* a dashed line at this time; NaN: none */
   double end;

@@ -145,7 +145,7 @@ static atvi_status make_pairs(atvi_fit_parts *x) {
 static atvi_series_view *make_views(const atvi_fit_parts *x, atvi_idx n, const atvi_predicted *const *s,
                                     bool middle) {
   const atvi_about *a = x->r->plain->about;
-  const char *name = a->day_unit > 0 ? NULL : a->time_name ? a->time_name : "row"; /* dates need no name */
+  const char *name = a->day_unit > 0 ? NULL : a->time_name; /* dates need no name */
   return atvi_report_series_views(x->pool, n, s, atvi_report_calendar(x->r->plain), name, middle);
 }
 
@@ -472,7 +472,7 @@ static atvi_status save_forecast(atvi_pool *pool, const char *dir, atvi_idx n, c
 atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
                                       const atvi_predicted *series, atvi_calendar calendar,
                                       const char *time_name) {
-  const char *below = calendar.unit > 0 ? NULL : time_name ? time_name : "row";
+  const char *below = calendar.unit > 0 ? NULL : time_name;
   const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
   for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_report_series_thin(pool, &series[s], ALONE_ROWS);
   const atvi_series_view *view = some ? atvi_report_series_views(pool, n, some, calendar, below, true) : NULL;

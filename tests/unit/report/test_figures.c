@@ -330,6 +330,29 @@ static void a_single_value(void) {
   atvi_ctx_free(ctx);
 }
 
+/* So have replicates: two values at a time that has no name. */
+static void replicates(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double time[2] = {0, 0}, value[2] = {0.8, 0.85}, mean[2] = {0.84, 0.84}, low[2] = {0.78, 0.78},
+               high[2] = {0.93, 0.93};
+  const atvi_predicted s = points((columns){
+      .name = "attack", .n = 2, .time = time, .value = value, .mean = mean, .low = low, .high = high});
+  for (int named = 0; named < 2; named++) {
+    atvi_canvas *c = atvi_report_canvas_new(pool, 420, 225);
+    atvi_frame f =
+        draw_series(c, pool, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){0}, named ? "week" : NULL);
+    const char *text = svg(c, pool);
+    char bar[64];
+    snprintf(bar, sizeof bar, "M%.1f %.1f", atvi_report_frame_x(&f, 0) - 28, atvi_report_frame_y(&f, 0.93));
+    CHECK_MSG(strstr(text, bar) != NULL, "no %s in %s", bar, text);
+    CHECK(!strstr(text, "row") && (strstr(text, "week") != NULL) == named);
+  }
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
 /* Elements of an array, and no others, have their scales in common. */
 static void arrays_have_one_scale(void) {
   atvi_ctx *ctx = test_ctx();
@@ -615,4 +638,4 @@ TESTS({"means", means_have_no_more_digits_than_they_know}, {"alone", the_simulat
       {"contour_bounds", contours_reach_bounds}, {"thin", thinning_keeps_extremes},
       {"series", series_are_drawn_where_they_are}, {"odd", odd_series_are_drawn_too},
       {"arrays", arrays_have_one_scale}, {"log", logarithmic_scales}, {"ahead", what_is_ahead},
-      {"single", a_single_value}, {"made", made_and_compared})
+      {"single", a_single_value}, {"replicates", replicates}, {"made", made_and_compared})
