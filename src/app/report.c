@@ -421,6 +421,7 @@ void atvi_app_report_sweep(atvi_pool *pool, const char *dir) {
   char state[ATVI_STATE_BYTES];
   long pid;
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  atvi_io_file_sweep(dir);
   if (!draws || access(draws, F_OK) == 0 || !atvi_app_report_state(dir, state, &pid)) return;
   /* another fit may be using it */
   if (pid <= 0 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;

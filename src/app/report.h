@@ -72,7 +72,7 @@ void atvi_app_recorder_resume(atvi_recorder *r, atvi_memo *memo);
 void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail);
 /* Reads progress.json; false: there is none. */
 bool atvi_app_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid);
-/* Empties a folder that a killed fit left behind with nothing but its progress and its page. */
+/* Empties a folder that a killed fit left behind with nothing but its progress, its page and half-written files. */
 void atvi_app_report_sweep(atvi_pool *pool, const char *dir);
 
 /* ---- watching ---- */

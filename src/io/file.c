@@ -148,22 +148,30 @@ static uint32_t host_mark(void) {
   return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Removes what processes of this host that were killed left of the same file. */
+/* Whether an entry of a folder is what a process of this host that is dead left of the file `name`; NULL: of any. */
+static bool left_behind(const char *entry, const char *name) {
+  uint32_t host;
+  long pid;
+  int k, end = 0;
+  size_t n = name ? strlen(name) : strlen(entry);
+  if (entry[0] != '.') return false;
+  for (int dots = 0; !name && n > 0 && dots < 2; n--)
+    dots += entry[n - 1] == '.'; /* of .NAME.WHO.tmp: .NAME */
+  if (name ? strncmp(entry + 1, name, n) != 0 : n < 2) return false;
+  const char *who = entry + n + (name ? 1 : 0);
+  if (sscanf(who, ".%8" SCNx32 "-%ld-%d.tmp%n", &host, &pid, &k, &end) != 3) return false;
+  return end > 0 && !who[end] && host == host_mark() && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
 static void remove_left(const char *folder, const char *name) {
   DIR *dir = opendir(*folder ? folder : ".");
-  size_t n = strlen(name);
   if (!dir) return;
-  for (const struct dirent *e; (e = readdir(dir));) {
-    uint32_t host;
-    long pid;
-    int k, end = 0;
-    if (e->d_name[0] != '.' || strncmp(e->d_name + 1, name, n) != 0) continue;
-    if (sscanf(e->d_name + 1 + n, ".%8" SCNx32 "-%ld-%d.tmp%n", &host, &pid, &k, &end) != 3) continue;
-    if (end == 0 || e->d_name[1 + n + (size_t)end] || host != host_mark() || pid <= 0) continue;
-    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) unlinkat(dirfd(dir), e->d_name, 0);
-  }
+  for (const struct dirent *e; (e = readdir(dir));)
+    if (left_behind(e->d_name, name)) unlinkat(dirfd(dir), e->d_name, 0);
   closedir(dir);
 }
+
+void atvi_io_file_sweep(const char *folder) { remove_left(folder, NULL); }
 
 /* The dot keeps half-written files out of listings and patterns such as *.csv. */
 static int open_temp(atvi_file *f) {

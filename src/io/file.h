@@ -33,6 +33,8 @@ ATVI_CHECKED atvi_status atvi_io_file_read_most(atvi_pool *pool, const char *pat
  * (path and reason: disk full, no permission, ...), ENOMEM. */
 typedef struct atvi_file atvi_file;
 ATVI_CHECKED atvi_status atvi_io_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
+/* Removes from the folder the half-written files of processes of this host that were killed; new does so with those of its own path. */
+void atvi_io_file_sweep(const char *folder);
 void atvi_io_file_put(atvi_file *f, const char *bytes, size_t n);
 void atvi_io_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
 /* before, and x with as many digits as it needs (atvi_io_format_number). */

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -320,6 +321,14 @@ static void sweep_clears_what_a_killed_fit_left(void) {
   atvi_pool *pool;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK(mkdtemp(dir));
+  pid_t pid = fork(); /* killed while it wrote its first checkpoint */
+  atvi_file *f;
+  const char *path = atvi_pool_printf(pool, "%s/checkpoint", dir);
+  if (pid == 0) _exit(atvi_io_file_new(ctx, path, &f) == ATVI_OK ? 0 : 1);
+  int how;
+  CHECK(waitpid(pid, &how, 0) == pid && how == 0 && rmdir(dir) != 0);
+  atvi_app_report_sweep(pool, dir);
+  CHECK(rmdir(dir) == 0 && mkdir(dir, 0700) == 0);
   put(dir, "report.html", "x");
   atvi_app_report_sweep(pool, dir); /* no progress: not ours to say */
   CHECK(there(dir, "report.html"));

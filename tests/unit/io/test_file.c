@@ -364,6 +364,15 @@ static void what_is_left_is_removed(void) {
   CHECK_OK(atvi_io_file_save(ctx, in(".a.csv.00000000-999999999-0.tmp"), "x", 1)); /* of another host */
   CHECK_OK(atvi_io_file_save(ctx, in("a.csv"), "a", 1));
   CHECK_INT(entries(), 3);
+  pid = fork();
+  if (pid == 0) _exit(atvi_io_file_new(ctx, in("c.d.csv"), &f) == ATVI_OK ? 0 : 1);
+  CHECK(waitpid(pid, &how, 0) == pid && how == 0);
+  CHECK_OK(atvi_io_file_save(ctx, in(".tmp"), "x", 1));
+  CHECK_OK(atvi_io_file_save(ctx, in(".mine.tmp"), "x", 1));
+  CHECK_INT(entries(), 6);
+  atvi_io_file_sweep(in("none"));
+  atvi_io_file_sweep(in(""));
+  CHECK_INT(entries(), 5);
   end();
 }
 
