@@ -561,10 +561,17 @@ static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_
 static atvi_status build(atvi_module *m, const atvi_graph *g, const atvi_prog_spec *spec,
                          const atvi_module_opts *opts, atvi_module_info *info, atvi_pool *work) {
   atvi_graph_code *code;
+  for (atvi_idx i = 0; opts->tangent && i < m->n; i++)
+    if (spec[i].n_scatter)
+      return ATVI_FAIL(m->ctx, ATVI_EINVAL, "program %s: no tangent of scattered sums", spec[i].name);
   ATVI_TRY(lower_all(work, g, m->n, spec, &code));
-  if (opts->compile) ATVI_TRY(try_compile(m, work, spec, code, opts, info));
+  if (opts->compile && !opts->tangent) ATVI_TRY(try_compile(m, work, spec, code, opts, info));
   for (atvi_idx i = 0; !m->handle && i < m->n; i++)
     ATVI_TRY(atvi_graph_interp_new(m->pool, &code[i], &spec[i], &m->prog[i]));
+  for (atvi_idx i = 0; opts->tangent && i < m->n; i++) {
+    m->prog[i].fn = atvi_graph_tangent_run;
+    m->prog[i].scratch *= 2;
+  }
   return ATVI_OK;
 }
 

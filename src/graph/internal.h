@@ -128,6 +128,7 @@ typedef struct {
   const atvi_istep *step; /* [n] */
   const double *constant; /* [..][ATVI_LANES] */
   int n_in, n_out;
+  size_t scratch; /* doubles */
 } atvi_interp;
 
 ATVI_CHECKED atvi_status atvi_graph_interp_new(atvi_pool *pool, const atvi_graph_code *code,
@@ -138,6 +139,8 @@ void atvi_graph_interp_run_avx2(const void *self, double *scratch, const double 
                                 double *const *out);
 void atvi_graph_interp_run_avx512(const void *self, double *scratch, const double *const *in,
                                   double *const *out);
+/* The same steps on dual numbers (tangent.c): twice the slots, and twice the scratch. */
+void atvi_graph_tangent_run(const void *self, double *scratch, const double *const *in, double *const *out);
 
 /* ---- generated C ---- */
 /* The functions that generated code calls back; a program's `self`. */

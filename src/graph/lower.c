@@ -399,9 +399,12 @@ atvi_status atvi_graph_interp_new(atvi_pool *pool, const atvi_graph_code *code, 
     for (int l = 0; l < ATVI_LANES; l++) constant[used * ATVI_LANES + l] = code->ins[i].value;
     used++;
   }
-  *self = (atvi_interp){
-      .n = b.n_step, .step = b.step, .constant = constant, .n_in = spec->n_in, .n_out = spec->n_out};
-  *out = (atvi_prog){
-      .fn = ATVI_ISA_PICK(atvi_graph_interp_run), .self = self, .scratch = (size_t)b.n_slot * ATVI_LANES};
+  *self = (atvi_interp){.n = b.n_step,
+                        .step = b.step,
+                        .constant = constant,
+                        .n_in = spec->n_in,
+                        .n_out = spec->n_out,
+                        .scratch = (size_t)b.n_slot * ATVI_LANES};
+  *out = (atvi_prog){.fn = ATVI_ISA_PICK(atvi_graph_interp_run), .self = self, .scratch = self->scratch};
   return ATVI_OK;
 }
