@@ -147,6 +147,12 @@ typedef struct {
   /* As eval, with one of n_branch alternatives in the text of the density alone: a component of a mixture, or one side of a condition. Only
    * a search for modes asks, since each may have one that the others hide. NULL if n_branch is 0. */
   void (*eval_branch)(const void *self, void *work, atvi_idx k, const atvi_batch *batch);
+
+  /* Derivatives of log prior and log likelihood, [B] each (NULL: not wanted), at theta[d][B] along direction[d][B], by another way than the
+   * gradients of eval, which they test: forward through everything that eval does, adaptive choices (step sizes) as eval makes them. NaN where
+   * there is none. NULL: not available. */
+  void (*tangent)(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
+                  double *log_prior, double *log_lik);
 } atvi_target_ops;
 
 typedef struct {

@@ -246,31 +246,62 @@ static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   return ATVI_OK;
 }
 
-static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
+/* By forward mode. */
+static atvi_status compare_tangents(checking *c, atvi_text *out, atvi_idx n, uint64_t seed, bool *ok) {
   const atvi_target *t = c->l->target;
+  atvi_tangent_info y;
+  ATVI_TRY(atvi_infer_gradient_tangents(c->ctx, c->l->ev, n, c->n_best, c->best, seed, &y));
+  *ok = y.points > 0 && y.wrong == 0;
+  if (y.points == 0)
+    atvi_io_text_add(
+        out, "gradient    NOT CHECKED: it is not finite at any of the %td best of %d draws from the prior\n",
+        n, DRAWS);
+  else if (*ok)
+    atvi_io_text_add(
+        out,
+        "gradient    ok: largest relative difference to tangents %.1e at the %td best of %d draws from the "
+        "prior\n",
+        y.off, y.points, DRAWS);
+  else
+    atvi_io_text_add(
+        out,
+        "gradient    WRONG for %td of %td parameters: that of the log %s by %s is %.10g where %s = %.6g, its "
+        "tangent %.10g\n            This is a mistake in atvi, not in the model. Please report it.\n",
+        y.wrong, t->d, y.in_prior ? "prior" : "likelihood", t->param[y.param].name, y.gradient,
+        t->param[y.param].name, y.x, y.tangent);
+  return ATVI_OK;
+}
+
+/* By differences of the density itself, where there are no tangents. */
+static atvi_status compare_differences(checking *c, atvi_text *out, atvi_idx n, bool *ok) {
   atvi_gradient_info y;
-  ATVI_TRY(atvi_infer_gradient_compare(c->ctx, c->l->ev, c->n_best < POINTS ? c->n_best : POINTS, c->n_best,
-                                       c->best, 0, &y));
+  ATVI_TRY(atvi_infer_gradient_compare(c->ctx, c->l->ev, n, c->n_best, c->best, 0, &y));
   *ok = y.points > 0 && y.wrong_somewhere == 0;
-  if (c->n_best == 0)
+  if (y.points == 0)
+    atvi_io_text_add(
+        out, "gradient    NOT CHECKED: it is not finite at any of the %td best of %d draws from the prior\n",
+        n, DRAWS);
+  else
+    atvi_io_text_add(out,
+                     "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
+                     "best of %d draws from the prior; sums of processes have no tangents\n",
+                     *ok ? "ok" : "WRONG", y.off, c->l->target->param[y.off_param].name, y.points, DRAWS);
+  return ATVI_OK;
+}
+
+static atvi_status check_gradient(checking *c, atvi_text *out, uint64_t seed, bool *ok) {
+  const atvi_idx n = c->n_best < POINTS ? c->n_best : POINTS;
+  *ok = false;
+  if (n == 0)
     atvi_io_text_add(
         out,
         "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated: %s\n            %s\n",
         DRAWS, atvi_outcome_word(c->last), atvi_app_advice(atvi_outcome_code(c->last)));
-  else if (y.points == 0)
-    atvi_io_text_add(out,
-                     "gradient    NOT CHECKED: the steps of the solver could not be held, as finite "
-                     "differences require, at any of the %td best of %d draws from the prior\n",
-                     c->n_best < POINTS ? c->n_best : POINTS, DRAWS);
+  else if (c->l->target->ops->tangent)
+    ATVI_TRY(compare_tangents(c, out, n, seed, ok));
   else
-    atvi_io_text_add(out,
-                     "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
-                     "best of %d draws from the prior\n",
-                     *ok ? "ok" : "WRONG", y.off, t->param[y.off_param].name, y.points, DRAWS);
-  if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45 &&
-      !c->l->model->automatic)
-    atvi_io_text_add(out, "            The model may be too stiff for 'solver rk45': leave that line out.\n");
-  if (c->n_best > 0 && c->failed)
+    ATVI_TRY(compare_differences(c, out, n, ok));
+  if (n > 0 && c->failed)
     atvi_io_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
                      atvi_outcome_word(c->last));
   return ATVI_OK;
@@ -329,7 +360,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   atvi_text out = {.pool = pool};
   describe(&out, l->model);
   ATVI_TRY(choose(&c, pool, seed));
-  ATVI_TRY(check_gradient(&c, &out, ok));
+  ATVI_TRY(check_gradient(&c, &out, seed, ok));
   ATVI_TRY(check_solver(&c, l, &out));
   ATVI_TRY(check_cost(&c, pool, seed, &out));
   const char *note;
@@ -402,7 +433,7 @@ atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model 
   atvi_loaded l;
   *text = "";
   *ok = false;
-  atvi_status status = atvi_app_load(ctx, model, NULL, &l);
+  atvi_status status = atvi_app_load(ctx, model, &(atvi_model_load_opts){.tangents = true}, &l);
   if (status != ATVI_OK) return unloaded(ctx, pool, model, status, text, ok);
   status = check(ctx, pool, &l, seed, text, ok);
   atvi_app_unload(&l);

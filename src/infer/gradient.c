@@ -76,8 +76,7 @@ static checking carve(atvi_arena *a, atvi_idx d, atvi_idx n) {
 
 /* ---- differences ---- */
 
-/* The length over which f may be expected to change along a parameter; not over a bound. */
-static double width_at(const atvi_param *p, double x) {
+double atvi_infer_gradient_width(const atvi_param *p, double x) {
   double w = fabs(x) > 0 ? fabs(x) : 1, range = p->upper - p->lower;
   if (isfinite(range)) w = fmax(w, 0.01 * range);
   return fmin(w, fmin(x - p->lower, p->upper - x));
@@ -169,7 +168,7 @@ static atvi_status compare_point(checking *c, atvi_idx k, atvi_gradient_info *in
   double largest = 0, worst = HUGE_VAL;
   for (atvi_idx i = 0; i < d; i++) {
     c->at[i] = c->x[i * c->n + k];
-    c->width[i] = width_at(&c->t->param[i], c->at[i]);
+    c->width[i] = atvi_infer_gradient_width(&c->t->param[i], c->at[i]);
     c->off[i] = HUGE_VAL;
     largest = fmax(largest, fabs(c->gradient[i * c->n + k]));
   }

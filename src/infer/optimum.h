@@ -96,6 +96,32 @@ ATVI_CHECKED atvi_status atvi_infer_gradient_compare(atvi_ctx *ctx, atvi_evaluat
                                                      atvi_idx stride, const double *x, double max_seconds,
                                                      atvi_gradient_info *info);
 
+/* The length over which a density may be expected to change along a parameter that is x; not over a bound. */
+double atvi_infer_gradient_width(const atvi_param *p, double x);
+
+/* Whether a gradient is the derivative that forward mode gives (the target's tangent): the same to rounding, or it is wrong. */
+
+typedef struct {
+  /* points that were compared: density and gradient are finite there */
+  atvi_idx points;
+  /* the largest difference in a random direction, relative to the sum of what the parameters contribute there */
+  double off;
+  /* parameters whose derivative is wrong at some point; of them the worst, relative to the derivative or, if that is larger, to 1e-3 of the
+   * largest at the point */
+  atvi_idx wrong, param;
+  double worst;
+  /* its derivative is of the log prior; else of the log likelihood */
+  bool in_prior;
+  /* its value, its derivative and its tangent there */
+  double x, gradient, tangent;
+} atvi_tangent_info;
+
+/* Compares at n points x[j * stride + k], k < n, all inside the bounds, in directions drawn with this seed. The target must have tangent.
+ * Errors: ENOMEM, ESTOP. */
+ATVI_CHECKED atvi_status atvi_infer_gradient_tangents(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n,
+                                                      atvi_idx stride, const double *x, uint64_t seed,
+                                                      atvi_tangent_info *info);
+
 /* Refuses a gradient that is wrong at most of a few points of positive density. Nothing is said where there
  * is no such point.
  * Errors: EMODEL (it is wrong; the message names a parameter and both numbers), ENOMEM, ESTOP. */

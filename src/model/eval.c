@@ -51,6 +51,18 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
     ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
     ATVI_TAKE(a, head.hoist_bar2, (nh + 1) * L);
   }
+  if (m->tangents) {
+    ATVI_TAKE(a, head.dot.theta, (d + m->n_covariate + 1) * L);
+    ATVI_TAKE(a, head.dot.value, L);
+    ATVI_TAKE(a, head.dot.hoist, (nh + 1) * L);
+    ATVI_TAKE(a, head.dot.y0, (n + 1) * L);
+    ATVI_TAKE(a, head.dot.guess, (n + 1) * L);
+    ATVI_TAKE(a, head.dot.arg, (n_arg + 1) * L);
+    ATVI_TAKE(a, head.dot.yout, (n_out * n + 1) * L);
+    ATVI_TAKE(a, head.dot.yout2, (n_out * n + 1) * L);
+    ATVI_TAKE(a, head.dot.el, (n_el + 1) * L);
+    ATVI_TAKE(a, head.dot.setup, (nh + n + n_arg + 1) * L);
+  }
   head.hoist_bar = head.seeds;
   if (o) {
     head.y0_bar = head.seeds + nh * L;
@@ -350,6 +362,13 @@ static void put_units(const atvi_model *m, const atvi_batch *b, double *to, atvi
       double x = from[u * L + l];
       to[u * b->B + first + l] = isfinite(lp[l]) && isfinite(x) ? x : -HUGE_VAL;
     }
+}
+
+bool atvi_model_eval_lanes(const atvi_model *m, atvi_model_work *w, double lp[L], double ll[L],
+                           atvi_outcome outcome[L]) {
+  bool inside = prior(m, w, lp, outcome);
+  if (inside) evaluate(m, w, atvi_model_solve, 0, true, ll, outcome);
+  return inside;
 }
 
 /* One part of a group: points first .. first+L-1. Tells which have a likelihood. */

@@ -122,6 +122,21 @@ static void eval_exact(const void *self, void *work, const atvi_batch *batch) {
   }
 }
 
+static void tangent(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
+                    double *log_prior, double *log_lik) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx first = 0; first < B; first += L) {
+    atvi_idx b = B - first < L ? B - first : L;
+    expand(f, w, B, theta, first, b);
+    for (atvi_idx i = 0; i < f->base->d; i++)
+      for (atvi_idx l = 0; l < b; l++)
+        w->grad[i * b + l] = f->at[i] < 0 ? 0 : direction[f->at[i] * B + first + l];
+    f->base->ops->tangent(f->base->self, w->base, b, w->theta, w->grad, plus(log_prior, first),
+                          plus(log_lik, first));
+  }
+}
+
 static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                        double *theta) {
   const fixed *f = self;
@@ -344,6 +359,7 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
                              .leave_one_out = base->ops->leave_one_out ? leave_one_out : NULL,
                              .latent = base->ops->latent ? latent : NULL,
                              .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL,
+                             .tangent = base->ops->tangent ? tangent : NULL,
                              .eval_exact = base->ops->eval_exact ? eval_exact : NULL};
   atvi_idx d = f->target.d;
   f->target = *base;

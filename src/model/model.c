@@ -105,7 +105,7 @@ atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
   ATVI_TRY(atvi_model_arrays(m));
   ATVI_TRY(atvi_model_describe(m));
-  ATVI_TRY(atvi_model_programs(m, opts->interpret));
+  ATVI_TRY(atvi_model_programs(m, opts));
   m->target.n_branch = m->n_branch;
   ATVI_TRY(atvi_model_series(m));
   ATVI_TRY(atvi_model_solver(m));
@@ -175,6 +175,7 @@ static void release(atvi_model *m) {
   atvi_graph_module_free(m->jacobian);
   atvi_graph_module_free(m->rest_jacobian);
   atvi_graph_module_free(m->cold);
+  if (m->tangents) atvi_graph_module_free(m->tangents->module);
   atvi_model_emulated_free(m->emulated);
 }
 

@@ -91,6 +91,8 @@ typedef struct atvi_model_load_opts {
   bool forward;
   /* the same model, loaded before with the same runs, whose emulators are used and which must outlive this one; NULL: none */
   const atvi_model *like;
+  /* the target has `tangent`, for tests of its gradient; not with sums of processes */
+  bool tangents;
 } atvi_model_load_opts;
 /* As atvi_model_load. opts NULL: defaults. */
 ATVI_CHECKED atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path,
@@ -115,9 +117,17 @@ typedef struct {
   atvi_node *node;         /* [n_el] while building; without what a histogram of counts takes over */
   atvi_node *whole;        /* [n_el] while building; with it */
   atvi_node *known_node;   /* [n_known] while building */
-  atvi_prog value, grad;
+  atvi_prog value, grad, tangent;
   atvi_prog each; /* as value, whole, from PARAM, TIME, STATE, PREV, TABLE, DATA; interpreted */
 } atvi_rows;
+
+/* Tangents of the programs (graph/program.h), interpreted; those of rows are with the rows. */
+typedef struct {
+  atvi_module *module;
+  atvi_prog prior, extra, setup;
+  atvi_ode_tangents ode, rest; /* of `ode`, and of the way to a steady start */
+  atvi_target_ops ops;         /* of the target, with tangent */
+} atvi_model_tangents;
 
 /* Pulses that act at one time, together. */
 typedef struct {
@@ -180,9 +190,10 @@ struct atvi_model {
   const atvi_unit *array;
   atvi_node *array_prior, *array_extra;
   bool has_extra;
-  atvi_idx n_branch;      /* alternatives of log_extra (rewrite.c) */
-  atvi_node *branch_node; /* [n_branch] */
-  atvi_prog *branch;      /* [n_branch] as extra, with one alternative alone */
+  atvi_model_tangents *tangents; /* NULL: not asked for */
+  atvi_idx n_branch;             /* alternatives of log_extra (rewrite.c) */
+  atvi_node *branch_node;        /* [n_branch] */
+  atvi_prog *branch;             /* [n_branch] as extra, with one alternative alone */
   atvi_idx n_rows;
   atvi_rows *rows; /* [n_rows] */
   bool has_prev;
@@ -271,9 +282,10 @@ ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* 
 ATVI_CHECKED atvi_status atvi_model_arrays(atvi_model *m);                   /* units that arrays make */
 ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m);    /* priors that depend on others */
 ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m); /* the target */
-ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
-ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
-ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
+ATVI_CHECKED atvi_status
+atvi_model_programs(atvi_model *m, const atvi_model_load_opts *opts); /* hot and cold modules, tangents */
+ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);            /* names of outputs */
+ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);            /* which solver, see solver.c */
 /* The stops of m->steady, from m->ode. */
 ATVI_CHECKED atvi_status atvi_model_steady_stops(atvi_model *m);
 /* rk45, rk4, stiff or map, as in a line `solver`; "rk45, stiff": the second runs what the first cannot. */
@@ -327,7 +339,19 @@ typedef struct {
   double *path_value;            /* [lang->n_trajectory][L] what they ask */
   double *path_out, *path_best;  /* [lang->n_trajectory][L] */
   bool *path_seen;               /* [lang->n_trajectory][L] */
+  struct {                       /* tangents, in the shapes of the above; only if the model has them */
+    double *theta, *value, *hoist, *y0, *guess, *arg, *yout, *yout2, *el;
+    double *setup; /* [n_hoist + n + n_arg][L] results of setup that are there already */
+  } dot;
 } atvi_model_work;
+
+/* Log prior, log likelihood and gradients of the lanes in w->theta, with everything that the last points leave behind: states at outputs, and the
+ * tapes of the solvers. False: all lanes are outside of the support. */
+bool atvi_model_eval_lanes(const atvi_model *m, atvi_model_work *w, double lp[ATVI_LANES],
+                           double ll[ATVI_LANES], atvi_outcome outcome[ATVI_LANES]);
+/* Member of the target; see tangent.c. */
+void atvi_model_tangent(const void *self, void *work, atvi_idx B, const double *theta,
+                        const double *direction, double *log_prior, double *log_lik);
 
 extern const atvi_target_ops atvi_model_ops;
 

@@ -471,6 +471,38 @@ static atvi_status hot(builder *b, bool interpret) {
   return ATVI_OK;
 }
 
+/* ---- tangents ---- */
+
+/* From the specifications of the hot module: values without their gradients, and the first of each pair. */
+static atvi_status tangents(builder *b) {
+  atvi_model *m = b->m;
+  const atvi_idx pairs = 2 + (b->lang->given ? 1 : 0) + m->n_combo + (m->n_root ? 1 : 0) + m->n_rows;
+  atvi_prog_spec *spec = take(b, 2 + pairs, sizeof *spec);
+  atvi_prog *pulse = take(b, m->n_combo, sizeof *pulse);
+  atvi_model_tangents *t = m->tangents = take(b, 1, sizeof *t);
+  if (!spec || !pulse || !t) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < 2 + pairs; i++) spec[i] = b->spec[i < 2 ? i : 2 * i - 2];
+  for (int i = 0; i < 2; i++) spec[i].n_out = 1, spec[i].n_scatter = 0;
+  ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, 2 + pairs, spec, &(atvi_module_opts){.tangent = true},
+                                 &t->module, NULL));
+  atvi_idx i = 0;
+  t->prior = atvi_graph_module_get(t->module, i++);
+  t->extra = atvi_graph_module_get(t->module, i++);
+  t->setup = atvi_graph_module_get(t->module, i++);
+  t->ode.rhs = t->rest.rhs = atvi_graph_module_get(t->module, i++);
+  if (b->lang->given) t->rest.rhs = atvi_graph_module_get(t->module, i++);
+  for (atvi_idx c = 0; c < m->n_combo; c++) pulse[c] = atvi_graph_module_get(t->module, i++);
+  t->ode.pulse = t->rest.pulse = pulse;
+  if (m->n_root) t->ode.root = atvi_graph_module_get(t->module, i++);
+  for (atvi_idx k = 0; k < m->n_rows; k++) m->rows[k].tangent = atvi_graph_module_get(t->module, i++);
+  m->ode.tangents = &t->ode;
+  m->steady.tangents = &t->rest;
+  t->ops = *m->target.ops;
+  t->ops.tangent = atvi_model_tangent;
+  m->target.ops = &t->ops;
+  return ATVI_OK;
+}
+
 /* ---- the cold module ---- */
 static atvi_prog_spec *cold_begin(builder *b, const char *name, atvi_idx number, atvi_idx n_col) {
   atvi_prog_spec *s = begin(b, name, number);
@@ -613,6 +645,7 @@ static atvi_status fill_known(builder *b) {
       rows->n_known = of->n_known;
       rows->value = of->value;
       rows->grad = of->grad;
+      rows->tangent = of->tangent;
       rows->each = of->each;
       if (data) status = fill_unit(m->unit[i], rows, &known, lanes);
     }
@@ -626,11 +659,12 @@ static void most(size_t *scratch, atvi_prog p) {
   if (p.scratch > *scratch) *scratch = p.scratch;
 }
 
-atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
+atvi_status atvi_model_programs(atvi_model *m, const atvi_model_load_opts *opts) {
   builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
-  m->interpret = interpret;
+  m->interpret = opts->interpret;
   ATVI_TRY(rewrite(&b));
-  ATVI_TRY(hot(&b, interpret));
+  ATVI_TRY(hot(&b, opts->interpret));
+  if (opts->tangents && !m->emulated) ATVI_TRY(tangents(&b));
   ATVI_TRY(cold(&b));
   ATVI_TRY(fill_known(&b));
   most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup),
@@ -641,6 +675,10 @@ atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
   for (atvi_idx k = 0; k < m->n_rows; k++)
     most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),
         most(&m->scratch, m->rows[k].each);
+  if (m->tangents)
+    most(&m->scratch, m->tangents->prior), most(&m->scratch, m->tangents->extra),
+        most(&m->scratch, m->tangents->setup);
+  for (atvi_idx k = 0; k < m->n_rows; k++) most(&m->scratch, m->rows[k].tangent);
   for (atvi_idx k = 0; k < m->lang->n_data; k++) most(&m->scratch, m->report[k]);
   for (atvi_idx k = 0; k < m->n_branch; k++) most(&m->scratch, m->branch[k]);
   return ATVI_OK;

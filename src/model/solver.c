@@ -67,6 +67,7 @@ static void describe_exact(atvi_model *m) {
   m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
   m->exact.max_steps = 10 * m->ode.max_steps;
   m->exact.foresees = false;
+  m->exact.tangents = NULL;
   atvi_ode path = m->exact;
   path.path = m->path.path;
   path.most_stops = m->path.most_stops;
@@ -99,6 +100,7 @@ static atvi_status describe_steady(atvi_model *m) {
   m->steady = m->ode;
   m->steady.rhs = own.rhs;
   m->steady.vjp = own.vjp;
+  m->steady.tangents = own.tangents;
   m->steady.method = ATVI_ODE_STIFF;
   m->steady.steady = true;
   m->steady.n_stop = 2;

@@ -224,7 +224,7 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
   measure_most(base);
   ATVI_TRY(atvi_model_rows(base));
   ATVI_TRY(atvi_model_describe(base));
-  ATVI_TRY(atvi_model_programs(base, opts->interpret));
+  ATVI_TRY(atvi_model_programs(base, opts));
   for (atvi_idx i = 0; i < block->n_unit; i++) ATVI_TRY(atvi_model_series(unit[i]));
   ATVI_TRY(atvi_model_solver(base));
   ATVI_TRY(atvi_model_count(base));
@@ -377,7 +377,12 @@ static atvi_status describe(atvi_model *m, atvi_lang *outside) {
   for (atvi_idx i = 0; i < outside->n_all; i++)
     param[i] =
         (atvi_param){outside->all[i].name, outside->all[i].lower, outside->all[i].upper, outside->all[i].map};
-  t->ops = &atvi_model_units_ops;
+  atvi_target_ops *ops = take(m, 1, sizeof *ops);
+  if (!ops) return ATVI_ENOMEM;
+  *ops = atvi_model_units_ops;
+  for (atvi_idx i = 0; i < m->n_part; i++)
+    if (!m->part[i].m->target.ops->tangent) ops->tangent = NULL;
+  t->ops = ops;
   t->self = m;
   t->name = m->part[0].m->target.name;
   t->d = outside->n_all;

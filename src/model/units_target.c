@@ -229,6 +229,26 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
   run_batch(self, work, frozen, theta0, &plain);
 }
 
+static void tangent(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
+                    double *log_prior, double *log_lik) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx first = 0; first < B; first += L) {
+    const int n = B - first < L ? (int)(B - first) : L;
+    double prior[L] = {0}, lik[L] = {0}, part_prior[L], part_lik[L];
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      load(p, w, B, direction, first, n);
+      memcpy(w->location, w->theta, (size_t)(p->m->target.d * n) * sizeof *w->theta);
+      load(p, w, B, theta, first, n);
+      p->m->target.ops->tangent(p->m, w->of[p->block], n, w->theta, w->location, part_prior, part_lik);
+      for (int l = 0; l < n; l++) prior[l] += part_prior[l], lik[l] += p->silent ? 0 : part_lik[l];
+    }
+    if (log_prior) memcpy(log_prior + first, prior, (size_t)n * sizeof *prior);
+    if (log_lik) memcpy(log_lik + first, lik, (size_t)n * sizeof *lik);
+  }
+}
+
 /* ---- priors ---- */
 
 /* Points of the whole, and what is made of them. */
@@ -410,4 +430,5 @@ const atvi_target_ops atvi_model_units_ops = {
     .eval_frozen = eval_frozen,
     .eval_exact = eval_exact,
     .eval_unit = eval_unit,
+    .tangent = tangent,
 };

@@ -302,6 +302,12 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
   t->ops->eval_frozen(t->self, ((seat *)work)->base, theta0, b);
 }
 
+static void tangent(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
+                    double *log_prior, double *log_lik) {
+  const atvi_target *t = ((const shared *)self)->base;
+  t->ops->tangent(t->self, ((seat *)work)->base, B, theta, direction, log_prior, log_lik);
+}
+
 static void eval_exact(const void *self, void *work, const atvi_batch *b) {
   const atvi_target *t = ((const shared *)self)->base;
   t->ops->eval_exact(t->self, ((seat *)work)->base, b);
@@ -382,6 +388,7 @@ static void wrap(shared *s) {
                              .simulate = o->simulate ? simulate : NULL,
                              .predictive = o->predictive ? predictive : NULL,
                              .eval_frozen = o->eval_frozen ? eval_frozen : NULL,
+                             .tangent = o->tangent ? tangent : NULL,
                              .eval_exact = o->eval_exact ? eval_exact : NULL,
                              .leave_one_out = o->leave_one_out ? leave_one_out : NULL,
                              .eval_branch = o->eval_branch ? eval_branch : NULL,

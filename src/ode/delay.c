@@ -178,3 +178,47 @@ void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, doubl
     start[l] += by_t[l] - by_h[l];
   }
 }
+
+/* ---- tangents ---- */
+
+void atvi_ode_delay_keep_tangent(const atvi_ode_work *w, const atvi_ode_record *r, const double *ydot,
+                                 const double *start, const double *end) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double *to = handed(w, r);
+  for (atvi_idx i = 0; i < 8 * size; i++)
+    if (in(r->mask, (int)(i % ATVI_LANES))) to[i] = i < 7 * size ? w->dual.kdot[i] : ydot[i - 7 * size];
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(r->mask, l)) continue;
+    to[8 * size + l] = end[l] - start[l];
+    to[8 * size + ATVI_LANES + l] = start[l];
+  }
+}
+
+void atvi_ode_delay_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *tdot,
+                            const double *pardot, double *tabdot) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  for (atvi_idx d = 0; d < w->delay.n; d++)
+    for (int l = 0; l < ATVI_LANES; l++) {
+      const atvi_idx i = ode->delay[d].state * ATVI_LANES + l, par = ode->delay[d].par;
+      double q, b[7], db[7], rate = 0, *to = &tabdot[(w->n_tab + ode->n_jump + d) * ATVI_LANES + l];
+      const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
+      if (!r) {
+        *to = pardot ? w->delay.past_dot[i] : 0;
+        continue;
+      }
+      const double *k = slopes_of(w, r), *dot = handed(w, r), hdot = dot[8 * size + l];
+      double sum = 0, sum_dot = 0;
+      atvi_ode_dense_weights(ode->method, q, b, db);
+      for (int j = 0; j < 7; j++) {
+        if (b[j] == 0 && db[j] == 0) continue;
+        rate += db[j] * k[j * size + i];
+        sum += b[j] * k[j * size + i];
+        sum_dot += b[j] * dot[j * size + i];
+      }
+      *to = rate * (tdot ? tdot[l] : 0);
+      if (!pardot) continue;
+      if (par >= 0) *to -= rate * pardot[par * ATVI_LANES + l];
+      *to += dot[7 * size + i] + r->h[l] * sum_dot + hdot * sum;
+      *to -= rate * (dot[8 * size + ATVI_LANES + l] + q * hdot);
+    }
+}

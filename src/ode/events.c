@@ -463,6 +463,19 @@ void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
          sizeof w->roots.tevent);
 }
 
+/* ---- tangents ---- */
+
+int32_t atvi_ode_root_of(const atvi_ode *ode, int32_t mover) {
+  return is_root(ode, mover) ? mover - (int32_t)first_root(ode) : -1;
+}
+
+double atvi_ode_time_tangent(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t echo,
+                             const double *pardot, int l) {
+  const atvi_ode_echo *e = mover == echo_mover(ode) ? &w->echoes.of[echo] : NULL;
+  const atvi_idx par = e ? ode->delay[e->delay].par : par_of(ode, mover);
+  return (e ? w->echoes.of[e->from].dot : 0) + (par >= 0 ? pardot[par * ATVI_LANES + l] : 0);
+}
+
 /* ---- the way back ---- */
 
 void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar) {

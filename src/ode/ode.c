@@ -18,7 +18,8 @@
     .put = atvi_ode_put_##isa, .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,   \
     .rk4 = atvi_ode_rk4_step_##isa, .esdirk = atvi_ode_esdirk_try_##isa,                                     \
     .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa,    \
-    .lu = atvi_ode_lu_##isa, .lu_solve = atvi_ode_lu_solve_##isa, .lu_solve_t = atvi_ode_lu_solve_t_##isa    \
+    .factor = atvi_ode_factor_##isa, .lu = atvi_ode_lu_##isa, .lu_solve = atvi_ode_lu_solve_##isa,           \
+    .lu_solve_t = atvi_ode_lu_solve_t_##isa                                                                  \
   }
 static const atvi_ode_kernels kernels[] = PICK_ALL; /* in the order of atvi_isa */
 
@@ -127,6 +128,11 @@ static size_t scratch_size(const atvi_ode *o) {
     if (o->pulse[i].scratch > most) most = o->pulse[i].scratch;
     if (o->pulse_vjp && o->pulse_vjp[i].scratch > most) most = o->pulse_vjp[i].scratch;
   }
+  const atvi_ode_tangents *t = o->tangents;
+  if (t && t->rhs.scratch > most) most = t->rhs.scratch;
+  if (t && t->root.scratch > most) most = t->root.scratch;
+  for (atvi_idx i = 0; t && i < o->n_pulse; i++)
+    if (t->pulse[i].scratch > most) most = t->pulse[i].scratch;
   return most;
 }
 
@@ -158,6 +164,7 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   if (o->n_delay) {
     ATVI_TAKE(a, head.delay.past, size);
     ATVI_TAKE(a, head.delay.past_bar, size);
+    ATVI_TAKE(a, head.delay.past_dot, size);
     ATVI_TAKE(a, head.delay.dbar, o->n_delay * ATVI_LANES);
     ATVI_TAKE(a, head.delay.hint, o->n_delay * ATVI_LANES);
   }
@@ -173,6 +180,15 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
     ATVI_TAKE(a, head.roots.holds, (o->n_root + 1) * ATVI_LANES);
     ATVI_TAKE(a, head.back.lam2, size);
     ATVI_TAKE(a, head.back.par2, (o->n_par + 1) * ATVI_LANES);
+  }
+  if (o->tangents) {
+    double **each[] = {&head.dual.ydot,      &head.dual.yend,  &head.dual.yend_dot, &head.dual.stage,
+                       &head.dual.stage_dot, &head.dual.right, &head.dual.off,      &head.dual.unused};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) ATVI_TAKE(a, *each[i], size);
+    ATVI_TAKE(a, head.dual.k, 7 * size);
+    ATVI_TAKE(a, head.dual.kdot, 7 * size);
+    ATVI_TAKE(a, head.dual.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.dual.g, 4 * (o->n_root + 1) * ATVI_LANES);
   }
   if (o->steady) ATVI_TAKE(a, head.rest.y, size);
   if (o->method == ATVI_ODE_STIFF) {

@@ -62,6 +62,14 @@ typedef struct {
   double lag;
 } atvi_ode_delay;
 
+/* Tangents of programs (graph/program.h) for atvi_ode_tangent: tangents of t, y, par and tab are further inputs, those of the outputs further
+ * outputs. */
+typedef struct {
+  atvi_prog rhs;
+  const atvi_prog *pulse; /* [n_pulse] */
+  atvi_prog root;         /* only if n_root > 0 */
+} atvi_ode_tangents;
+
 /* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
  * lanes are at different times and between different stops, so that t and tab have their own value in each.
  *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
@@ -106,6 +114,7 @@ typedef struct {
   const atvi_ode_delay *delay; /* [n_delay] */
   /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */
   atvi_prog path;
+  const atvi_ode_tangents *tangents; /* NULL: none are asked for */
   atvi_idx n_output;
   /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as at the start, to the only
    * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See steady.c. */
@@ -140,6 +149,12 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
  * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar);
+
+/* Forward mode along the last solve with tape: from directions y0dot[n][L] and pardot[n_par][L], one in each lane, to the derivatives
+ * youtdot[n_output][n][L] of the same accepted steps that the adjoint goes back over. For any ybar, sum ybar youtdot is the derivative that the
+ * adjoint gives, up to rounding; only tests ask. Lanes that failed yield unspecified numbers in their own lane only. */
+void atvi_ode_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *y0dot,
+                      const double *pardot, double *youtdot);
 
 /* The path of the last solve with tape: a step of the lanes in mask, each from t to t + h. Before the first there may be a piece with
  * h = 0, the state before pulses at the start. */

@@ -184,3 +184,24 @@ void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *
   for (atvi_idx i = 0; i < size; i++)
     if (in(w->rest.lanes, (int)(i % ATVI_LANES))) y0bar[i] = 0;
 }
+
+/* J youtdot = -df/dp pardot; as in tangent.c, the Jacobian's program only helps. */
+void atvi_ode_tangent_rest(const atvi_ode *ode, atvi_ode_work *w, const double *pardot, double *youtdot) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double *s = w->ys, *r = w->ys + size, *x = w->dual.ydot, *off = w->dual.off;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
+    atvi_ode_set_passed(ode, w, l, w->rest.passed[l]);
+  }
+  factor(ode, w, w->rest.y, s, r);
+  memset(x, 0, (size_t)size * sizeof *x);
+  for (int it = 0; it < 2 * CORRECTIONS; it++) {
+    const double *const ins[] = {w->start, w->rest.y, w->par, w->tab, NULL, x, pardot, NULL};
+    atvi_graph_prog_run(&ode->tangents->rhs, w->scratch, ins, (double *const[]){w->dual.unused, off});
+    for (atvi_idx i = 0; i < size; i++) off[i] = r[i] > 0 ? off[i] / r[i] : 0;
+    w->kern->lu_solve(&w->linear.dense, w->n, w->linear.lu, w->linear.piv, off);
+    for (atvi_idx i = 0; i < size; i++) x[i] -= s[i] * off[i];
+  }
+  for (atvi_idx i = 0; i < size; i++)
+    if (in(w->rest.lanes, (int)(i % ATVI_LANES))) youtdot[i] = x[i];
+}

@@ -40,9 +40,8 @@ ALWAYS atvi_idx row_begin(const atvi_ode_shape *s, atvi_idx i, atvi_idx *first) 
   return *first;
 }
 
-/* a = factors of I - h g J(t, y) */
-static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const double *h,
-                   double *restrict a, int32_t *piv) {
+void ATVI_ISA_NAME(atvi_ode_factor)(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y,
+                                    const double *h, double *restrict a, int32_t *piv) {
   const atvi_ode_shape *s = w->linear.shape;
   const atvi_idx n = w->n;
   double *restrict jac = w->linear.jac;
@@ -63,7 +62,7 @@ static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const
 
 static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const newton *nt) {
   const atvi_idx n = w->n;
-  factor(ode, w, t, y, w->hs, w->linear.lu2, w->linear.piv2);
+  ATVI_ISA_NAME(atvi_ode_factor)(ode, w, t, y, w->hs, w->linear.lu2, w->linear.piv2);
   for (atvi_idx i = 0, first = 0; i < n; i++) {
     atvi_idx begin = (i * n + row_begin(w->linear.shape, i, &first)) * ATVI_LANES,
              end = (i * n + w->linear.shape->right[i] + 1) * ATVI_LANES;
@@ -148,7 +147,7 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const size_t bytes = (size_t)size * sizeof *w->y;
   newton nt = {{0}, {0}, {0}};
   if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
-  factor(ode, w, w->t, w->y, w->hs, w->linear.lu, w->linear.piv);
+  ATVI_ISA_NAME(atvi_ode_factor)(ode, w, w->t, w->y, w->hs, w->linear.lu, w->linear.piv);
   for (int s = 1; s < 6; s++) stage(ode, w, s, &nt);
   memcpy(w->ynew, w->ys + 5 * size, bytes);
   memcpy(w->k + 6 * size, w->k + 5 * size, bytes);
@@ -180,7 +179,7 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
   for (int i = 5; i > 0; i--) {
     const int m = 5 - i; /* adjoints known */
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[i]);
-    factor(ode, w, t, y + i * size, r->h, w->linear.lu, w->linear.piv);
+    ATVI_ISA_NAME(atvi_ode_factor)(ode, w, t, y + i * size, r->h, w->linear.lu, w->linear.piv);
     if (m)
       combine(m, n, w->rev[i], r->h, w->zero, bar, s);
     else

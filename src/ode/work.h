@@ -46,6 +46,7 @@ typedef struct atvi_ode_record {
 typedef struct {
   double t;
   double bar;                /* what its later echoes owe to its time, on the way back */
+  double dot;                /* the tangent of its time */
   double replay[ATVI_LANES]; /* its times in a replay */
   int32_t lane;
   int32_t from;  /* the instant that comes again; -1: it is not an echo */
@@ -100,12 +101,13 @@ struct atvi_ode_work {
   } roots;
   struct {
     atvi_idx n;
-    const atvi_ode *ode;        /* of the present call, with delays only */
-    double *past, *past_bar;    /* [n][L] the initial state */
-    double *dbar;               /* [n_delay][L] */
-    int32_t *hint;              /* [n_delay][L] where each was found last */
-    int32_t newest[ATVI_LANES]; /* the latest step of each lane */
-    double middle[ATVI_LANES];  /* of the present step */
+    const atvi_ode *ode;         /* of the present call, with delays only */
+    double *past;                /* [n][L] the initial state */
+    double *past_bar, *past_dot; /* [n][L] its adjoint and its tangent */
+    double *dbar;                /* [n_delay][L] */
+    int32_t *hint;               /* [n_delay][L] where each was found last */
+    int32_t newest[ATVI_LANES];  /* the latest step of each lane */
+    double middle[ATVI_LANES];   /* of the present step */
     double tbar_seventh[ATVI_LANES];
     /* on the way back: a step leaves out what later steps have handed to it, or hands nothing to earlier ones */
     bool untaken, unhanded;
@@ -144,6 +146,16 @@ struct atvi_ode_work {
   double *tab;                           /* [n_tab][L] */
   double *save;                          /* [n_par][L] */
   double *scratch;                       /* of the programs */
+  struct {                               /* tangents, see tangent.c; only if they may be asked for */
+    double *ydot;                        /* [n][L] of the state so far */
+    double *yend, *yend_dot;             /* [n][L] at the end of a step */
+    double *stage, *stage_dot;           /* [n][L] */
+    double *k, *kdot;                    /* [7][n][L] */
+    double *right, *off, *unused;        /* [n][L] of a linear system; results that are not needed */
+    double *tab;                         /* as tab; 0 but for delayed states */
+    double *g;                           /* [4][n_root + 1][L] */
+    unsigned tied;                       /* lanes in which the instant after a step falls on a stop */
+  } dual;
 
   struct {                       /* systems of implicit steps, STIFF */
     double *lu, *lu2;            /* [n][n][L] */
@@ -181,6 +193,9 @@ struct atvi_ode_kernels {
   void (*explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_tableau *tb,
                            const atvi_ode_record *r, double *parbar);
   void (*esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
+  /* a[n][n][L], piv = factors of I - h g J(t, y), where g is that of the implicit stages */
+  void (*factor)(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const double *h,
+                 double *a, int32_t *piv);
   void (*lu)(const atvi_ode_shape *s, atvi_idx n, double *a, int32_t *piv);
   void (*lu_solve)(const atvi_ode_shape *s, atvi_idx n, const double *a, const int32_t *piv, double *b);
   void (*lu_solve_t)(const atvi_ode_shape *s, atvi_idx n, const double *a, const int32_t *piv, double *b);
@@ -212,6 +227,8 @@ ATVI_ODE_VARIANTS(void, atvi_ode_explicit_adjoint, const atvi_ode *ode, atvi_ode
                   const atvi_ode_tableau *tb, const atvi_ode_record *r, double *parbar);
 ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_adjoint, const atvi_ode *ode, atvi_ode_work *w,
                   const atvi_ode_record *r, double *parbar);
+ATVI_ODE_VARIANTS(void, atvi_ode_factor, const atvi_ode *ode, atvi_ode_work *w, const double *t,
+                  const double *y, const double *h, double *a, int32_t *piv);
 /* Squared error of each lane in units of the tolerance, to w->e2: from w->err, or from seven slopes and weights. */
 ATVI_ODE_VARIANTS(void, atvi_ode_measure, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_measure_slopes, atvi_ode_work *w, const double *e);
@@ -277,6 +294,10 @@ void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes);
 /* In a replay: the lanes' times of the step of record r, of n records from it on, as they move from lane to lane. */
 void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
                            int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *));
+/* Forward: the number of the root that a mover is, or -1; the tangent of the time of an instant that another mover or an echo moves. */
+int32_t atvi_ode_root_of(const atvi_ode *ode, int32_t mover);
+double atvi_ode_time_tangent(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t echo,
+                             const double *pardot, int l);
 /* What the way back knows of the instant at the end of the step that comes next. */
 typedef struct {
   int32_t mover[ATVI_LANES], echo[ATVI_LANES];
@@ -310,6 +331,12 @@ void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int s
 void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
 void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
+/* Tangents of delayed states at times t with tangents tdot (NULL: 0), to tabdot, which is laid out as tab; without pardot what is past stays as it
+ * is. Those of a step, with slopes in w->dual.kdot, for later ones. */
+void atvi_ode_delay_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *tdot,
+                            const double *pardot, double *tabdot);
+void atvi_ode_delay_keep_tangent(const atvi_ode_work *w, const atvi_ode_record *r, const double *ydot,
+                                 const double *start, const double *end);
 
 /* steady.c: the first step, chosen as if the run were as long as the states take to change by as much as they are; the state of lanes that
  * have come to rest is the output; that state to rounding, where it can be had. */
@@ -321,6 +348,9 @@ void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, doubl
                           atvi_outcome *outcome);
 void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *ybar, double *y0bar,
                            double *parbar);
+
+/* The tangent in lanes that are settled. */
+void atvi_ode_tangent_rest(const atvi_ode *ode, atvi_ode_work *w, const double *pardot, double *youtdot);
 
 /* path.c: the slopes of the stages of a step, to w->back.kk. Those of implicit stages come from the stages, as in the step. */
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
