@@ -50,12 +50,19 @@ const atvi_command atvi_cmd_check = {
     .brief = "read a model and its data, and test them",
     .usage = "MODEL [--data FILE] [--no-compile]",
     .operand = "MODEL",
-    .about = "Reads the model file MODEL and its data and prints what they contain: parameters and their "
-             "priors, states, observations, and how many values are present, missing or censored. Then it "
-             "tests the gradient of the log density against finite differences at points drawn from the "
-             "prior, and measures what one evaluation and one gradient cost.\n\n"
-             "Mistakes in the model or the data are reported with file, line and column, the line itself, "
-             "and a hint. docs/language.md is the language reference.",
+    .about =
+        "Reads the model file MODEL and its data and prints what they contain: parameters and their "
+        "priors, states, observations, and how many values are present, missing or censored. Then it "
+        "tests the gradients of log prior and log likelihood at points drawn from the prior, and measures "
+        "what one evaluation and one gradient cost.\n\n"
+        "Gradients are tested against tangents: the same derivatives by forward mode, along the same steps "
+        "of the solver, so that the two differ by rounding alone, or else one is wrong. That would be a "
+        "mistake in atvi; a "
+        "model that cannot be differentiated well, because its solver is unstable, is not called wrong. "
+        "Models "
+        "with sums of processes (emulators, discrepancies) are tested against finite differences.\n\n"
+        "Mistakes in the model or the data are reported with file, line and column, the line itself, "
+        "and a hint. docs/language.md is the language reference.",
     .after = after,
     .run = run,
 };

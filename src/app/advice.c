@@ -25,8 +25,7 @@ static const char *const ADVICE[ATVI_CODES] = {
     [ATVI_CODE_EVIDENCE_NONE] = "Fits by --method atvi, nf or copula have one.",
     [ATVI_CODE_EVIDENCE_DOUBTFUL] = "A fit with --exact estimates it from chains.",
     /* Failures. */
-    [ATVI_CODE_NO_GRADIENT] =
-        "'atvi check' compares the gradient with finite differences; --method ram needs none.",
+    [ATVI_CODE_NO_GRADIENT] = "'atvi check' tests the gradient; --method ram needs none.",
     [ATVI_CODE_NEVER_EVALUATED] = "'atvi check' says why.",
     [ATVI_CODE_LIKELIHOOD_ZERO] = "The model cannot produce the data: look for counts where the mean is "
                                   "always 0, and for priors far from the truth.",

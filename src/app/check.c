@@ -246,61 +246,65 @@ static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   return ATVI_OK;
 }
 
-/* By forward mode. */
-static atvi_status compare_tangents(checking *c, atvi_text *out, atvi_idx n, uint64_t seed, bool *ok) {
+/* By forward mode. Gives the points compared. */
+static atvi_status compare_tangents(checking *c, atvi_text *out, atvi_idx n, uint64_t seed, atvi_idx *points,
+                                    bool *ok) {
   const atvi_target *t = c->l->target;
   atvi_tangent_info y;
   ATVI_TRY(atvi_infer_gradient_tangents(c->ctx, c->l->ev, n, c->n_best, c->best, seed, &y));
+  *points = y.points;
   *ok = y.points > 0 && y.wrong == 0;
-  if (y.points == 0)
-    atvi_io_text_add(
-        out, "gradient    NOT CHECKED: it is not finite at any of the %td best of %d draws from the prior\n",
-        n, DRAWS);
-  else if (*ok)
-    atvi_io_text_add(
-        out,
-        "gradient    ok: largest relative difference to tangents %.1e at the %td best of %d draws from the "
-        "prior\n",
-        y.off, y.points, DRAWS);
-  else
-    atvi_io_text_add(
-        out,
-        "gradient    WRONG for %td of %td parameters: that of the log %s by %s is %.10g where %s = %.6g, its "
-        "tangent %.10g\n            This is a mistake in atvi, not in the model. Please report it.\n",
-        y.wrong, t->d, y.in_prior ? "prior" : "likelihood", t->param[y.param].name, y.gradient,
-        t->param[y.param].name, y.x, y.tangent);
+  if (*ok)
+    atvi_io_text_add(out,
+                     "gradient    ok: largest relative difference to tangents %.1e at the %td best of %d "
+                     "draws from the prior\n",
+                     y.off, y.points, DRAWS);
+  else if (y.points)
+    atvi_io_text_add(out,
+                     "gradient    WRONG for %td of %td parameters: that of the log %s by %s is %.10g where "
+                     "%s = %.6g, but its tangent %.10g\n            This is a mistake in atvi, not in the "
+                     "model: please report it.\n",
+                     y.wrong, t->d, y.in_prior ? "prior" : "likelihood", t->param[y.param].name, y.gradient,
+                     t->param[y.param].name, y.x, y.tangent);
   return ATVI_OK;
 }
 
-/* By differences of the density itself, where there are no tangents. */
-static atvi_status compare_differences(checking *c, atvi_text *out, atvi_idx n, bool *ok) {
+/* By differences of the density, where there are no tangents. */
+static atvi_status compare_differences(checking *c, atvi_text *out, atvi_idx n, atvi_idx *points, bool *ok) {
   atvi_gradient_info y;
   ATVI_TRY(atvi_infer_gradient_compare(c->ctx, c->l->ev, n, c->n_best, c->best, 0, &y));
+  *points = y.points;
   *ok = y.points > 0 && y.wrong_somewhere == 0;
-  if (y.points == 0)
-    atvi_io_text_add(
-        out, "gradient    NOT CHECKED: it is not finite at any of the %td best of %d draws from the prior\n",
-        n, DRAWS);
-  else
+  if (y.points)
     atvi_io_text_add(out,
                      "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
-                     "best of %d draws from the prior; sums of processes have no tangents\n",
+                     "best of %d draws from the prior (sums of processes have no tangents)\n",
                      *ok ? "ok" : "WRONG", y.off, c->l->target->param[y.off_param].name, y.points, DRAWS);
   return ATVI_OK;
 }
 
 static atvi_status check_gradient(checking *c, atvi_text *out, uint64_t seed, bool *ok) {
+  const atvi_model *m = c->l->model;
   const atvi_idx n = c->n_best < POINTS ? c->n_best : POINTS;
+  atvi_idx points = 0;
   *ok = false;
+  if (n > 0 && c->l->target->ops->tangent)
+    ATVI_TRY(compare_tangents(c, out, n, seed, &points, ok));
+  else if (n > 0)
+    ATVI_TRY(compare_differences(c, out, n, &points, ok));
   if (n == 0)
     atvi_io_text_add(
         out,
         "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated: %s\n            %s\n",
         DRAWS, atvi_outcome_word(c->last), atvi_app_advice(atvi_outcome_code(c->last)));
-  else if (c->l->target->ops->tangent)
-    ATVI_TRY(compare_tangents(c, out, n, seed, ok));
-  else
-    ATVI_TRY(compare_differences(c, out, n, ok));
+  else if (points == 0)
+    atvi_io_text_add(
+        out,
+        "gradient    NOT CHECKED: it is not finite, or mostly rounding that the steps of the solver "
+        "have magnified, at all of the %td best of %d draws from the prior\n",
+        n, DRAWS);
+  if (n > 0 && points == 0 && m->has_ode && m->ode.method == ATVI_ODE_RK45 && !m->automatic)
+    atvi_io_text_add(out, "            The model may be too stiff for 'solver rk45': leave that line out.\n");
   if (n > 0 && c->failed)
     atvi_io_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
                      atvi_outcome_word(c->last));

@@ -99,10 +99,11 @@ ATVI_CHECKED atvi_status atvi_infer_gradient_compare(atvi_ctx *ctx, atvi_evaluat
 /* The length over which a density may be expected to change along a parameter that is x; not over a bound. */
 double atvi_infer_gradient_width(const atvi_param *p, double x);
 
-/* Whether a gradient is the derivative that forward mode gives (the target's tangent): the same to rounding, or it is wrong. */
+/* Whether a gradient is the derivative that forward mode gives (the target's tangent): the same to rounding, which is
+ * measured, or it is wrong. */
 
 typedef struct {
-  /* points that were compared: density and gradient are finite there */
+  /* points that were compared: density and gradient are finite there, and rounding leaves something to compare */
   atvi_idx points;
   /* the largest difference in a random direction, relative to the sum of what the parameters contribute there */
   double off;

@@ -70,6 +70,8 @@ static void explicit_step(const step *s, const atvi_ode_tableau *tb) {
   for (int i = 0; i < tb->stages; i++) {
     combine(s, tb->a[i], i, w->dual.stage, w->dual.stage_dot);
     stage_time(s, tb->c[i], t, tdot);
+    if (w->tape.keeps) /* the very numbers, where they are there */
+      memcpy(w->dual.stage, atvi_ode_record_y(s->r) + i * size, (size_t)size * sizeof *w->dual.stage);
     slope(s, t, tdot, w->dual.stage, w->dual.stage_dot, w->dual.k + i * size, w->dual.kdot + i * size);
   }
   combine(s, tb->a[tb->stages], tb->stages, w->dual.yend, w->dual.yend_dot);

@@ -123,7 +123,18 @@ END
   says "gradient    ok"
 }
 
-@test "a gradient that finite differences cannot be compared with is not called wrong" {
+@test "a gradient is not called wrong because the solver is rough" {
+  # in one corner of the prior explicit steps are limited by stability, and differences of the density mean nothing
+  { echo t,c; for i in 1 2 4 8 12 24 48; do echo "$i,$((10 - i / 5))"; done; } >pk.csv
+  printf '%s\n' 'param CL in (0.01, 1000)' 'param Q in (0.01, 1000)' 'param V1 in (0.1, 100)' 'param V2 in (0.1, 100)' \
+    'param s in (0.1, 20)' 'start 0' 'state A = 100' 'state P = 0' 'dA/dt = -CL/V1*A - Q/V1*A + Q/V2*P' \
+    'dP/dt = Q/V1*A - Q/V2*P' 'data "pk.csv" time t' 'observe c ~ lognormal(log(abs(A)/V1 + 1e-12), s)' \
+    'solver rk45 tol 1e-6' >pk.atvi
+  run -0 "$ATVI" check pk.atvi
+  says "gradient    ok" "difference to tangents"
+}
+
+@test "a gradient that is nothing but rounding is not called wrong" {
   # at rest the explicit solver takes steps that are unstable away from it
   { echo t,a; for i in {1..20}; do echo "$i,0.5"; done; } >d.csv
   printf '%s\n' 'param k in (200, 5000)' 'param tau in (0.5, 2)' 'start 0' 'state x = 1' 'state y = 1' \
