@@ -19,7 +19,7 @@
 
 /* ---- what is on the page ---- */
 
-double atvi_app_report_prior_mass(void *user, atvi_idx col, double a, double b) {
+double atvi_app_report_prior_mass(const void *user, atvi_idx col, double a, double b) {
   const atvi_draws *d = user;
   if (col >= d->n_param || !d->prior || !d->prior[col].dist) return NAN;
   const atvi_prior *p = &d->prior[col];
@@ -71,7 +71,7 @@ static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loade
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(ctx, &own));
   r.prior = atvi_app_report_prior_mass;
-  r.prior_user = (void *)(uintptr_t)r.plain;
+  r.prior_user = r.plain;
   if (r.summary && l) r.n_emulator = atvi_app_emulators_reports(own, opts, l, r.draws, &r.emulator);
   atvi_status status = find_series(own, &r);
   if (status == ATVI_OK && forecast) status = find_forecast(own, dir, &r);

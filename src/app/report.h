@@ -115,7 +115,7 @@ void atvi_app_report_finish(atvi_report_session *w, const atvi_delivery *y, cons
 void atvi_app_report_end(atvi_report_session *w);
 
 /* Probability that the prior of column col of `user`, a const atvi_draws, gives to (a, b); NaN: not known. */
-double atvi_app_report_prior_mass(void *user, atvi_idx col, double a, double b);
+double atvi_app_report_prior_mass(const void *user, atvi_idx col, double a, double b);
 
 /* What the model calls time; NULL: nothing. */
 const char *atvi_app_report_time_name(const atvi_lang *lang);

@@ -112,7 +112,7 @@ ALWAYS void forward(const int S, const bool diagonal, const bool keep, job *o) {
   }
   tally_close(&sum);
   o->log_density = -0.5 * (sum.square + sum.exponent * LOG_2 + (double)path->n * ATVI_LOG_2PI);
-  o->good = good & ((o->log_density - o->log_density) == 0); /* and not infinite */
+  o->good = good & (o->log_density * 0 == 0); /* and not infinite */
 }
 
 /* Sums over the rows of one length of step. */

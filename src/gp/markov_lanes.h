@@ -80,9 +80,8 @@ ALWAYS vec log_of(vec x) {
 ALWAYS vec gathered(const int n, vec a, vec gone) {
   const int terms = 18 + 2 * n; /* the rest is below 1e-17 of the sum up to z = join */
   const double join = 1 + 0.5 * n;
-  vec z = 2 * a, near = z, sum = all_of(1), part = all_of(1), power = a;
+  vec z = 2 * a, near = pick(z < join, z, all_of(join)), sum = all_of(1), part = all_of(1), power = a;
   double scale = 0.5;
-  near = pick(z < join, z, all_of(join));
   for (int j = n + terms; j >= n + 2; j--) sum = sum * (near * (1.0 / j)) + 1;
   for (int j = n; j >= 1; j--) part = part * (z * (1.0 / j)) + 1;
   for (int j = 1; j <= n; j++) power *= a, scale *= 0.5 * j;

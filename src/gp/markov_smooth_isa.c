@@ -30,7 +30,7 @@ static void forward(job *o) {
   for (int i = 0; i < S; i++) x[i] = all_of(0);
   stationary(m, &o->set, P);
   for (atvi_idx k = 0; k < m->n; k++) {
-    vec *tape = o->tape + k * tape_size(S), g[MOST], s = o->set.white, e = all_of(0);
+    vec *tape = o->tape + k * tape_size(S), g[MOST], s = o->set.white;
     if (k > 0) {
       const vec *A = o->table + m->all.step[k] * m->entry;
       predict(S, A, A + S * S, x, P);
@@ -38,14 +38,14 @@ static void forward(job *o) {
     for (int i = 0; i < packed; i++) tape[i] = P[i];
     for (int i = 0; i < S; i++) tape[packed + i] = x[i];
     if (!m->used[k]) continue;
-    e = get(o->resid + k * ATVI_LANES);
+    vec e = get(o->resid + k * ATVI_LANES);
     for (int i = 0; i < S; i++) {
       g[i] = all_of(0);
       for (int j = 0; j < S; j++) g[i] += P[low(i, j)] * m->head[j];
       s += g[i] * m->head[i];
       e -= x[i] * m->head[i];
     }
-    o->good &= (s >= SMALLEST) & (s <= LARGEST) & ((e - e) == 0);
+    o->good &= (s >= SMALLEST) & (s <= LARGEST) & (e * 0 == 0);
     vec inv = 1 / s;
     tape[packed + S] = inv, tape[packed + S + 1] = e;
     for (int i = 0; i < S; i++) {

@@ -132,7 +132,7 @@ static atvi_status visit(lower *w, atvi_node root) {
   w->n_stack = 0;
   if (!push_id(w, root)) return ATVI_ENOMEM;
   while (w->n_stack) {
-    int32_t id = w->stack[w->n_stack - 1], arg[4];
+    int32_t id = w->stack[w->n_stack - 1], arg[4] = {0};
     int n_arg = operands(w, id, arg), waiting = 0;
     for (int k = n_arg - 1; k >= 0 && w->place[id] < 0; k--) {
       if (w->place[arg[k]] >= 0) continue;

@@ -335,7 +335,7 @@ static void expand(search *s, atvi_node whole, atvi_node x, int deep) {
   if (s->many) return;
   if (n == 0 && deep > 0) s->branch[s->n++] = whole;
   for (atvi_idx i = 0; i < n; i++) {
-    chooses(s->g, choice[i], two);
+    if (!chooses(s->g, choice[i], two)) continue;
     for (int k = 0; k < 2 && !s->many; k++) {
       atvi_node in = whole;
       atvi_graph_substitute(s->g, 1, &in, 1, &choice[i], &two[k]);

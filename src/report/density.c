@@ -22,7 +22,7 @@ static void choose_shown(atvi_marginal *m) {
   m->shown[1] = isfinite(m->of->upper) && m->of->upper - high < near ? m->of->upper : high;
 }
 
-static void add_prior(atvi_marginal *m, atvi_idx col, atvi_prior_mass *prior, void *user) {
+static void add_prior(atvi_marginal *m, atvi_idx col, atvi_prior_mass *prior, const void *user) {
   double cell = (m->ends[1] - m->ends[0]) / ATVI_MARGINAL;
   m->has_prior = prior != NULL;
   for (int k = 0; k < ATVI_MARGINAL && m->has_prior; k++) {
@@ -34,7 +34,7 @@ static void add_prior(atvi_marginal *m, atvi_idx col, atvi_prior_mass *prior, vo
 
 void atvi_report_marginal_make(atvi_idx n, const double *x, const double *weight,
                                const atvi_summary_column *of, atvi_idx col, atvi_prior_mass *prior,
-                               void *user, double *work, atvi_marginal *out) {
+                               const void *user, double *work, atvi_marginal *out) {
   double *xs = work, *ws = weight ? xs + n : NULL, *rest = xs + 2 * n;
   atvi_idx m = 0;
   *out = (atvi_marginal){.of = of, .flat = true};

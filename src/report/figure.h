@@ -95,7 +95,7 @@ atvi_frame atvi_report_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p
 enum { ATVI_MARGINAL = ATVI_DENSITY_GRID };
 
 /* Probability that the prior gives to (a, b) of column `col`; NaN: not known. */
-typedef double atvi_prior_mass(void *user, atvi_idx col, double a, double b);
+typedef double atvi_prior_mass(const void *user, atvi_idx col, double a, double b);
 
 typedef struct {
   const atvi_summary_column *of;
@@ -120,7 +120,7 @@ typedef struct {
 size_t atvi_report_marginal_work(atvi_idx n);
 void atvi_report_marginal_make(atvi_idx n, const double *x, const double *weight,
                                const atvi_summary_column *of, atvi_idx col, atvi_prior_mass *prior,
-                               void *user, double *work, atvi_marginal *out);
+                               const void *user, double *work, atvi_marginal *out);
 atvi_frame atvi_report_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m);
 
 /* Outlines of regions of highest density of two quantities. */

@@ -22,7 +22,7 @@ typedef struct {
   const atvi_draws *plain;
   /* NULL: not known. */
   atvi_prior_mass *prior;
-  void *prior_user;
+  const void *prior_user;
   atvi_idx n_series;
   /* Observed ones first. */
   const atvi_predicted *series;

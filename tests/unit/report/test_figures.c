@@ -11,7 +11,7 @@ static atvi_summary_column column(const char *name, double lower, double upper) 
       .name = name, .lower = lower, .upper = upper, .mean = 1.3, .sd = 0.7, .mode = 1.1, .hpd95 = {1, 2.4}};
 }
 
-static double uniform_mass(void *user, atvi_idx col, double a, double b) {
+static double uniform_mass(const void *user, atvi_idx col, double a, double b) {
   const double *ends = user;
   (void)col;
   a = fmax(a, ends[0]), b = fmin(b, ends[1]);

@@ -49,7 +49,7 @@ static const atvi_progress STEP[5] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5,
 static const double FAILED_AT[64] = {1.5};
 static const atvi_failed_point FAILURE = {FAILED_AT, ATVI_RUN_NONFINITE};
 
-static double prior(void *user, atvi_idx col, double a, double b) {
+static double prior(const void *user, atvi_idx col, double a, double b) {
   (void)user, (void)col;
   return (b - a) / 100;
 }
