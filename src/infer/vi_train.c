@@ -166,8 +166,10 @@ static void tell(atvi_vi *v, const atvi_member *m, const char *phase, double don
   while (part < v->n_part - 1 && &v->part[part].at != m) part++;
   if (beta < 1)
     snprintf(detail, sizeof detail, "temperature %.3g, %d steps", 1 / beta, v->steps);
-  else
+  else if (isfinite(elbo))
     snprintf(detail, sizeof detail, "ELBO %.3f, %d steps", elbo, v->steps);
+  else
+    snprintf(detail, sizeof detail, "no draw could be evaluated, %d steps", v->steps);
   v->told = fmax(v->told, done);
   atvi_tell_about(v->ctx, &(atvi_progress){.phase = phase,
                                            .done = v->told,

@@ -413,10 +413,11 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
     sum += e;
     n++;
   }
-  /* That of q given success. Components that are not trained lower it: the one before is then the better bound. */
-  w->elbo = fmax(elbo_before, sum / n + log(n / tried));
   w->psis = atvi_math_psis(c->n, w->log_w, w->w, w->work);
   ATVI_TRY(weigh_images(v, w));
+  /* That of q given success. Components that are not trained lower it: the one before is then the better bound. No bound is above the evidence, of which
+   * these draws have the better estimate: what is above is chance. */
+  w->elbo = fmin(fmax(elbo_before, sum / n + log(n / tried)), w->psis.log_mean);
   double top = -HUGE_VAL;
   for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, w->log_w[j]);
   w->top = exp(top - w->psis.log_mean) / (double)c->n;

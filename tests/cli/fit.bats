@@ -337,3 +337,18 @@ END
   fails_with 2 infacted
   [ ! -e run ]
 }
+
+@test "the bound of the evidence is not above the evidence" {
+  printf 'param a ~ normal(0, 1)\nlogp 0\n' >normal.atvi
+  for seed in 1 2 3; do
+    "$ATVI" fit normal.atvi --seed $seed --out n$seed --no-report --quiet
+    json n$seed/summary.json '.elbo <= .log_evidence.value'
+  done
+}
+
+@test "training says where no draw can be evaluated, not NaN" {
+  printf 't,y\n0.4,0.98613\n1,0.95719\n2,0.93914\n4,0.92473\n7,0.86819\n10,0.85288\n15,0.81397\n20,0.77896\n30,0.73119\n40,0.69971\n' >y.csv
+  printf 'param r ~ normal(0, 3)\nparam s ~ halfnormal(1)\nstate X = 1\ndX/dt = r*X^2\nstart 0\ndata "y.csv" time t\nobserve y ~ normal(X, s)\n' >far.atvi
+  run -0 --separate-stderr "$ATVI" fit far.atvi --out far --no-report
+  [[ "$stderr" != *nan* ]]
+}
