@@ -16,6 +16,7 @@ import functools
 import itertools
 import json
 import math
+import operator
 import pathlib
 import re
 import sys
@@ -1516,6 +1517,136 @@ def emu_reservoirs_few():
 def emu_near():
     """As emu_reservoirs, with 50 further runs where the posterior is."""
     return emulated_reservoirs(0)
+
+
+# --- many units -------------------------------------------------------------------------------------------------------------------
+
+@target
+def student_population():
+    """Student's t is a normal with variance tau^2 / lambda, where lambda is gamma(nu/2, nu/2): a sum over log lambda, by the trapezium rule."""
+    y = column("student_population.csv", "y")
+    h = 0.25 / FINE
+    logs = [k * h for k in range(int(-22 / h), int(3.5 / h))]
+    precision = [exp(v) for v in logs]
+
+    @functools.lru_cache(None)
+    def parts(nu, u):
+        """share / sd and -1 / (2 variance) of a value, for every lambda that matters"""
+        tau2, a = exp(2 * u), 0.5 * nu
+        shares = [exp(a * log(a) - lgamma(a) + a * (v - p)) * h for v, p in zip(logs, precision)]
+        out = [(w, 0.64 + tau2 / p) for w, p in zip(shares, precision) if w > 1e-12]
+        return [w / sqrt(2 * pi * v) for w, v in out], [-0.5 / v for _, v in out]
+
+    def f(x):
+        mu, u, nu = x
+        a, b = parts(nu, u)
+        lp = normal(mu, 0, 5) + log(2) + normal(exp(u), 0, 1.5) + u - log(9)
+        for v in y:
+            r = (v - mu) ** 2
+            lp += log(sum(map(operator.mul, a, map(exp, [r * c for c in b]))))
+        return lp
+
+    out = quadrature("quadrature over mu, tau and nu, and over the variance of each value given them", ["mu", "tau", "nu"], f, [(1.0, 3.2), (log(1e-6), log(4)), (1.0, 10.0)],
+                     ["tau < 0.3"], lambda x: [x[0], exp(x[1]), x[2]], {1: [log(0.3)]}, n=24, fixed=True)
+    return dict(out, d=35)
+
+
+@target
+def slopes():
+    """Given the three sds all else is normal: two common means, and an intercept and a slope of each group given these."""
+    group, x, y = (column("slopes.csv", c) for c in ("group", "x", "y"))
+    data = []  # n, sums of x, x^2, y, x y and y^2
+    for g in range(1, 25):
+        rows = [(a, b) for k, a, b in zip(group, x, y) if k == g]
+        data.append((len(rows), sum(a for a, _ in rows), sum(a * a for a, _ in rows), sum(b for _, b in rows), sum(a * b for a, b in rows), sum(b * b for _, b in rows)))
+
+    def given(u):
+        va, vb, v = exp(2 * u[0]), exp(2 * u[1]), exp(2 * u[2])
+        lp = 3 * log(2) + normal(exp(u[0]), 0, 1) + normal(exp(u[1]), 0, 1) + normal(exp(u[2]), 0, 2) + sum(u)
+        p, q, r, h, k, groups = 0.25, 0.0, 0.25, 0.0, 0.0, []  # precision and right-hand side of the common means
+        for n, sx, sxx, sy, sxy, syy in data:
+            a, b, c, d, e = n / v, sx / v, sxx / v, sy / v, sxy / v
+            # [1 + T A]^-1, with T = diag(va, vb) and A the precision of the group's data
+            m11, m12, m21, m22 = 1 + va * a, va * b, vb * b, 1 + vb * c
+            det = m11 * m22 - m12 * m21
+            i11, i12, i21, i22 = m22 / det, -m12 / det, -m21 / det, m11 / det
+            s1, s2 = i11 * va * d + i12 * vb * e, i21 * va * d + i22 * vb * e
+            lp -= 0.5 * (syy / v - d * s1 - e * s2 + n * (2 * u[2] + log(2 * pi)) + log(det))
+            p += a * i11 + b * i21
+            q += a * i12 + b * i22
+            r += b * i12 + c * i22
+            h += d - a * s1 - b * s2
+            k += e - b * s1 - c * s2
+            groups.append((s1, s2, i11, i12, i21, i22))
+        det = p * r - q * q
+        ma, mb, w11, w12, w22 = (r * h - q * k) / det, (p * k - q * h) / det, r / det, -q / det, p / det
+        lp += 0.5 * (h * ma + k * mb) - 0.5 * log(16 * det)
+        out = [(ma, sqrt(w11)), (mb, sqrt(w22)), exp(u[0]), exp(u[1]), exp(u[2])]
+        for s1, s2, i11, i12, i21, i22 in groups[:4]:
+            out.append((s1 + i11 * ma + i12 * mb, sqrt(i11 * va + i11 * i11 * w11 + 2 * i11 * i12 * w12 + i12 * i12 * w22)))
+            out.append((s2 + i21 * ma + i22 * mb, sqrt(i22 * vb + i21 * i21 * w11 + 2 * i21 * i22 * w12 + i22 * i22 * w22)))
+        return lp, out
+
+    names = ["ma", "mb", "ta", "tb", "s"] + [f"{c}.{g}" for g in range(1, 5) for c in "ab"]
+    out = quadrature("quadrature over the three sds; all else is normal given them", names, lambda u: given(u)[0], [(log(1e-6), log(2)), (log(1e-6), log(3)), (log(0.4), log(1.2))],
+                     ["ta < 0.1", "tb < 0.1"], lambda u: given(u)[1], {0: [log(0.1)], 1: [log(0.1)]}, n=28, fixed=True)
+    return dict(out, d=53)
+
+
+@target
+def laboratories():
+    """Given m, between and ls the laboratories are independent, and the mean of each is normal given its sd."""
+    lab, y = column("laboratories.csv", "lab"), column("laboratories.csv", "y")
+    nodes = line(-5.0, 2.5, 64)
+    data = []
+    for k in range(1, 41):
+        v = [b for a, b in zip(lab, y) if a == k]
+        mean = sum(v) / 4
+        data.append((mean, sum((b - mean) ** 2 for b in v)))
+    fixed = [[-3 * s - 0.5 * q * exp(-2 * s) - 1.5 * log(2 * pi) - log(2) + w for s, w in nodes] for _, q in data]
+
+    @functools.lru_cache(1)
+    def likelihoods(m, u):
+        var = [exp(2 * u) + exp(2 * s) / 4 for s, _ in nodes]
+        half = [0.5 * log(2 * pi * v) for v in var]
+        return [[exp(a - h - 0.5 * (mean - m) ** 2 / v) for a, h, v in zip(f, half, var)] for f, (mean, _) in zip(fixed, data)]
+
+    @functools.lru_cache(None)
+    def prior(ls):
+        return [exp(normal(s, ls, 0.5)) for s, _ in nodes]
+
+    def f(x):
+        p = prior(x[2])
+        return (normal(x[0], 0, 10) + log(2) + normal(exp(x[1]), 0, 1) + x[1] + normal(x[2], 0, 1) +
+                sum(log(sum(map(operator.mul, p, l))) for l in likelihoods(x[0], x[1])))
+
+    def values(x):
+        p, out = prior(x[2]), [x[0], exp(x[1]), x[2]]
+        for l in likelihoods(x[0], x[1])[:4]:
+            w = list(map(operator.mul, p, l))
+            m = sum(a * exp(s) for a, (s, _) in zip(w, nodes)) / sum(w)
+            out.append((m, sqrt(sum(a * exp(2 * s) for a, (s, _) in zip(w, nodes)) / sum(w) - m * m)))
+        return out
+
+    out = quadrature("quadrature over m, between and ls, and over the sd of each laboratory given them", ["m", "between", "ls"] + [f"sd.{k}" for k in range(1, 5)], f,
+                     [(4.4, 5.6), (log(1e-6), log(1.5)), (-1.8, -0.2)], ["between < 0.2"], values, {1: [log(0.2)]}, n=28, fixed=True)
+    return dict(out, d=83)
+
+
+@target
+def two_kinds():
+    """Given low, gap and tau a subject's mean is one of two normals, and its effect is normal given which."""
+    y, s2 = column("two_kinds.csv", "y"), 0.64 / 3
+
+    def f(x):
+        low, gap, tau = x[0], x[1], exp(x[2])
+        v = s2 + tau * tau
+        lp = normal(low, 0, 3) + log(2) + normal(gap, 0, 3) + log(2) + normal(tau, 0, 1) + x[2] - 18 * log(2 * pi * v)
+        return lp + sum(log(0.4 * exp(-0.5 * (a - low) ** 2 / v) + 0.6 * exp(-0.5 * (a - low - gap) ** 2 / v)) for a in y)
+
+    out = quadrature("quadrature over low, gap and tau; given them each subject is one of two normals", ["low", "gap", "tau"], f, [(-1.5, 3.5), (0.0, 5.0), (log(1e-6), log(3))],
+                     ["tau < 0.1", "tau < 0.5", "gap < 1"], lambda x: [x[0], x[1], exp(x[2])], {1: [1.0], 2: [log(0.1), log(0.5)]}, n=48, fixed=True)
+    return dict(out, d=39)
 
 
 # --- mirror images ----------------------------------------------------------------------------------------------------------------

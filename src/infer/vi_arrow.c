@@ -74,10 +74,12 @@ atvi_status atvi_infer_vi_arrow_new(atvi_vi *v, atvi_pool *pool, atvi_vi_arrow *
     memset(p->slope, 0, (size_t)(p->n * common) * sizeof(double));
     p->n = 0;
   }
-  for (atvi_idx i = 0; i < v->d; i++) {
-    atvi_vi_piece *p = &a.piece[a.b->of[i]];
-    p->of[p->n++] = i;
-  }
+  /* Logs first: what comes after them depends on the parameter itself near its bound (vi_blocks.c). */
+  for (int rest = 0; rest < 2; rest++)
+    for (atvi_idx i = 0; i < v->d; i++) {
+      atvi_vi_piece *p = &a.piece[a.b->of[i]];
+      if ((a.b->of[i] > 0 || v->space->map[i].kind != ATVI_MAP_LOG) == (rest == 1)) p->of[p->n++] = i;
+    }
   *out = a;
   return ATVI_OK;
 }

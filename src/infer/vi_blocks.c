@@ -79,6 +79,37 @@ static bool make(blocks *s) {
   return !atvi_pool_failed(s->pool);
 }
 
+/* ---- what is common ---- */
+
+/* Coordinate i is this far from a middle: how far others go with it. Near a bound the log of a parameter goes far while nothing else changes any
+ * more: below the middle the others follow the parameter, not its log. */
+static double levelled(const blocks *s, atvi_idx i, double x) {
+  const atvi_map *m = &s->v->space->map[s->a.piece[0].of[i]];
+  return m->kind == ATVI_MAP_LOG && x < 0 ? expm1(m->scale * x) / m->scale : x;
+}
+
+/* The same of y_i, in widths of coordinate i. */
+static double bent(const blocks *s, atvi_idx i, double y) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  double width = p->chol[i * p->n + i];
+  return levelled(s, i, width * y) / width;
+}
+
+/* Where coordinate i is for y_i = 0, given those before it: column j of y0[common][n]. */
+static double centre(const blocks *s, atvi_idx i, atvi_idx n, atvi_idx j) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  double x = p->mean[i];
+  for (atvi_idx k = 0; k < i; k++) x += p->chol[i * p->n + k] * bent(s, k, s->y0[k * n + j]);
+  return x;
+}
+
+/* Column j of y0[common][n] of the point x[coordinate * stride]. */
+static void base_of(const blocks *s, const double *x, atvi_idx stride, atvi_idx n, atvi_idx j) {
+  const atvi_vi_piece *p = &s->a.piece[0];
+  for (atvi_idx i = 0; i < p->n; i++)
+    s->y0[i * n + j] = (x[p->of[i] * stride] - centre(s, i, n, j)) / p->chol[i * p->n + i];
+}
+
 /* ---- draws ---- */
 
 /* log q_0 of column j of y0[common][n]: the mixture of Student's t distribution and of those that are wider in one coordinate. */
@@ -140,7 +171,7 @@ static double middle(const blocks *s, const atvi_vi_piece *p, atvi_idx i, atvi_i
   const atvi_vi_piece *p0 = &s->a.piece[0];
   double mid = p->mean[i];
   for (atvi_idx k = 0; k < p0->n; k++)
-    mid += p->slope[i * p0->n + k] * (s->x[p0->of[k] * B + at] - s->a.from[k]);
+    mid += p->slope[i * p0->n + k] * levelled(s, k, s->x[p0->of[k] * B + at] - s->a.from[k]);
   return mid;
 }
 
@@ -227,8 +258,7 @@ static void place_item(void *arg, atvi_idx j, int worker) {
   atvi_idx B = d->n * s->k, at = j * s->k;
   (void)worker;
   for (atvi_idx i = 0; i < p0->n; i++) {
-    double x = p0->mean[i];
-    for (atvi_idx k = 0; k <= i; k++) x += p0->chol[i * p0->n + k] * s->y0[k * d->n + j];
+    double x = centre(s, i, d->n, j) + p0->chol[i * p0->n + i] * s->y0[i * d->n + j];
     for (atvi_idx c = 0; c < s->k; c++) s->x[p0->of[i] * B + at + c] = x;
   }
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
@@ -415,22 +445,36 @@ static double temper(atvi_idx n, const double *log_w, double least, double *e) {
   }
 }
 
-/* Mean and covariance of what is common, from weighted draws x0[common][n]. */
-static void follow(blocks *s, atvi_idx n, const double *x0, const double *e, double *cov) {
+/* Mean and factor of what is common, from weighted draws x0[common][n]: each coordinate by least squares on the bent ones before it, base[common][n]. */
+static void follow(blocks *s, atvi_idx n, const double *x0, const double *e, double *base, double *cov) {
   atvi_vi_piece *p = &s->a.piece[0];
   for (atvi_idx i = 0; i < p->n; i++) {
-    p->mean[i] = 0;
-    for (atvi_idx j = 0; j < n; j++) p->mean[i] += e[j] * x0[i * n + j];
-  }
-  for (atvi_idx i = 0; i < p->n; i++)
-    for (atvi_idx k = 0; k <= i; k++) {
-      double sum = 0;
-      for (atvi_idx j = 0; j < n; j++)
-        sum += e[j] * (x0[i * n + j] - p->mean[i]) * (x0[k * n + j] - p->mean[k]);
-      cov[i * p->n + k] = sum;
+    double mean[ATVI_VI_BLOCK_MOST + 1] = {0}, *own = p->chol + i * p->n;
+    atvi_idx m = i + 1;
+    memcpy(base + i * n, x0 + i * n, (size_t)n * sizeof *base);
+    for (atvi_idx k = 0; k < m; k++)
+      for (atvi_idx j = 0; j < n; j++) mean[k] += e[j] * base[k * n + j];
+    for (atvi_idx k = 0; k < m; k++)
+      for (atvi_idx l = 0; l <= k; l++) {
+        double sum = 0;
+        for (atvi_idx j = 0; j < n; j++)
+          sum += e[j] * (base[k * n + j] - mean[k]) * (base[l * n + j] - mean[l]);
+        cov[k * m + l] = sum;
+      }
+    if (!atvi_math_cholesky(m, cov)) return;
+    memcpy(own, cov + i * m, (size_t)m * sizeof *own);
+    p->mean[i] = mean[i];
+    for (atvi_idx k = i - 1; k >= 0; k--) {
+      for (atvi_idx l = k + 1; l < i; l++) own[k] -= cov[l * m + k] * own[l];
+      own[k] /= cov[k * m + k];
+      p->mean[i] -= own[k] * mean[k];
     }
-  if (!atvi_math_cholesky(p->n, cov)) return;
-  memcpy(p->chol, cov, (size_t)(p->n * p->n) * sizeof *cov);
+    for (atvi_idx j = 0; j < n; j++) {
+      double y = base[i * n + j] - p->mean[i];
+      for (atvi_idx k = 0; k < i; k++) y -= own[k] * base[k * n + j];
+      base[i * n + j] = bent(s, i, y / own[i]);
+    }
+  }
   atvi_infer_vi_piece_log_det(p);
 }
 
@@ -468,7 +512,7 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
   const atvi_vi_piece *p = &s->a.piece[0];
   atvi_idx n = 64 * (p->n > ATVI_VI_FEW ? p->n : ATVI_VI_FEW), per;
   double *log_w = reals(s, n), *spread = reals(s, n), *e = reals(s, n), *x0 = reals(s, p->n * n),
-         *cov = reals(s, p->n * p->n);
+         *base = reals(s, p->n * n), *cov = reals(s, p->n * p->n);
   double *kept = reals(s, p->n * (p->n + 1)), before = 0;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   s->k = s->follows ? 8 : 4;
@@ -504,7 +548,7 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
     }
     before = power == 1 ? size : 0;
     save(s, kept);
-    follow(s, n, x0, e, cov);
+    follow(s, n, x0, e, base, cov);
     s->k = k;
   }
   if (*variance < ATVI_LEVEL && s->k == 4 && !s->follows) s->k = 2; /* as good as normal: one pair serves */
@@ -611,17 +655,11 @@ static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most
 
 /* Weighs these draws anew, with blocks that climb, and says what share of the posterior they turn out to lack. */
 static double lacking(blocks *s, const atvi_vi_weights *w) {
-  const atvi_vi_piece *p = &s->a.piece[0];
   const atvi_cloud *c = &w->c;
   atvi_idx which[AT_ONCE], n = vaguest(s, w, AT_ONCE, which), k = s->k;
   double top = -HUGE_VAL, all = 0, more = 0;
   if (n == 0) return 0;
-  for (atvi_idx j = 0; j < n; j++)
-    for (atvi_idx i = 0; i < p->n; i++) {
-      double y = c->x[p->of[i] * c->cap + which[j]] - p->mean[i];
-      for (atvi_idx l = 0; l < i; l++) y -= p->chol[i * p->n + l] * s->y0[l * n + j];
-      s->y0[i * n + j] = y / p->chol[i * p->n + i];
-    }
+  for (atvi_idx j = 0; j < n; j++) base_of(s, c->x + which[j], c->cap, n, j);
   s->follows = true;
   s->k = 4;
   s->picked = NULL;
@@ -640,19 +678,13 @@ static double lacking(blocks *s, const atvi_vi_weights *w) {
 
 /* The weighted share of draws whose image under a mirror q of what is common has as well. */
 static double overlap(blocks *s, const atvi_vi_weights *w, const double *image) {
-  const atvi_vi_piece *p = &s->a.piece[0];
   const atvi_cloud *c = &w->c;
   double share = 0;
   for (atvi_idx first = 0; first < c->n; first += CHUNK) {
     atvi_idx n = c->n - first < CHUNK ? c->n - first : CHUNK;
     for (int side = 0; side < 2; side++) { /* the images, and the draws themselves */
       for (atvi_idx j = 0; j < n; j++)
-        for (atvi_idx i = 0; i < p->n; i++) {
-          double y =
-              (side ? c->x[p->of[i] * c->cap + first + j] : image[p->of[i] * c->n + first + j]) - p->mean[i];
-          for (atvi_idx l = 0; l < i; l++) y -= p->chol[i * p->n + l] * s->y0[l * n + j];
-          s->y0[i * n + j] = y / p->chol[i * p->n + i];
-        }
+        base_of(s, (side ? c->x : image) + first + j, side ? c->cap : c->n, n, j);
       for (atvi_idx j = 0; j < n; j++) {
         double q = log_common(s, n, j);
         if (side == 0)
