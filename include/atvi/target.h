@@ -112,10 +112,6 @@ typedef struct {
   void (*predictive)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                      const double *theta, double *out);
 
-  /* As eval without gradients, but with everything adaptive (step sizes) frozen at theta0[d]: smooth in
-   * theta, for finite differences. NULL: eval is smooth already. */
-  void (*eval_frozen)(const void *self, void *work, const double *theta0, const atvi_batch *batch);
-
   /* As eval without gradients, but with the model's numerical error (of its solver) made negligible at any
    * cost, to measure that error. NULL: eval has none. */
   void (*eval_exact)(const void *self, void *work, const atvi_batch *batch);

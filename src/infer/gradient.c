@@ -6,8 +6,7 @@
  *
  * Which size is good depends on f. A gradient that agrees with one of them is right. Else two successive
  * sizes that agree with each other are both good: the pair that agrees best is taken, and how well it does is
- * the error of D. Noise alone makes no pair agree, and so nothing is held against the gradient of a noisy f.
- * With eval_frozen there is no noise. */
+ * the error of D. Noise alone makes no pair agree, and so nothing is held against the gradient of a noisy f. */
 #include "infer/optimum.h"
 #include "infer/chains.h"
 #include "infer/vi_tuning.h"
@@ -108,10 +107,7 @@ static void ask_differences(checking *c, int s, atvi_idx first, atvi_idx end) {
       c->theta[i * B + b] = c->at[i] + (b % 2 ? h : -h);
     }
   atvi_batch batch = {.B = B, .theta = c->theta, .log_prior = c->block_prior, .log_lik = c->block_lik};
-  if (c->t->ops->eval_frozen)
-    c->t->ops->eval_frozen(c->t->self, atvi_model_evaluator_work(c->ev), c->at, &batch);
-  else
-    atvi_model_evaluator_run(c->ev, &batch);
+  atvi_model_evaluator_run(c->ev, &batch);
   for (atvi_idx i = first; i < end; i++) {
     atvi_idx b = 2 * (i - first);
     double up = c->block_prior[b + 1] + c->block_lik[b + 1], down = c->block_prior[b] + c->block_lik[b];
@@ -145,17 +141,14 @@ static bool is_near(const checking *c, atvi_idx i, double g) {
 
 /* Point k, with differences by all steps. */
 static void judge_point(const checking *c, atvi_idx k) {
-  bool noisy =
-      !c->t->ops->eval_frozen; /* may be; else differences that disagree are a fault of the model's solver */
   double largest = 0, error;
   for (atvi_idx i = c->first; i < c->end; i++)
     largest = fmax(largest, fabs(best_difference(c, i, c->f[k], &error) * c->width[i]));
   for (atvi_idx i = c->first; i < c->end; i++) {
     tally *y = &c->tally[i];
     double g = c->gradient[i * c->n + k], D = best_difference(c, i, c->f[k], &error);
-    double forgiven =
-        TOL * fmax(fabs(g), fabs(D)) + (noisy ? SAFETY * error : 0) + sqrt(c->unit) * largest / c->width[i];
-    double excess = isnan(D) && !noisy ? HUGE_VAL : (fabs(g - D) - forgiven) / forgiven;
+    double forgiven = TOL * fmax(fabs(g), fabs(D)) + SAFETY * error + sqrt(c->unit) * largest / c->width[i];
+    double excess = (fabs(g - D) - forgiven) / forgiven;
     if (c->off[i] <= STEP[0] || is_near(c, i, g)) continue;
     y->wrong += excess > 0;
     if (excess > y->excess) *y = (tally){y->points, y->wrong, excess, c->at[i], g, D};

@@ -87,8 +87,8 @@ typedef struct {
   double x, gradient, difference;
 } atvi_gradient_info;
 
-/* Compares at n points x[j * stride + k], k < n, all inside the bounds. Differences are of eval_frozen where
- * the target has it. Without, doubt is in favour of the gradient: it is wrong where differences agree with
+/* Compares at n points x[j * stride + k], k < n, all inside the bounds. Doubt is in
+ * favour of the gradient: it is wrong where differences agree with
  * each other better than with it, by far. At most eight evaluations for each parameter and point; two if they
  * agree at once. max_seconds 0: no limit.
  * Errors: ENOMEM, ESTOP. */

@@ -134,16 +134,13 @@ static void take_lanes(atvi_idx n, unsigned mask, const double *from, double *to
     if (mask >> (i % L) & 1) to[i] = from[i];
 }
 
-void atvi_model_setup(const atvi_model *m, atvi_model_work *w, atvi_setup_how how) {
+void atvi_model_setup(const atvi_model *m, atvi_model_work *w, bool tape) {
   double *y0 = w->steady ? w->guess : w->y0;
   atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->hoist, y0, w->arg});
   for (int l = 0; l < L; l++) w->rest[l] = ATVI_RUN_OK;
   if (!w->steady) return;
-  if (how == ATVI_SETUP_FROZEN)
-    atvi_ode_replay(&m->steady, w->steady, 0, w->guess, w->hoist, w->y0, w->rest);
-  else
-    atvi_ode_solve(&m->steady, w->steady, w->guess, w->hoist, w->y0, how == ATVI_SETUP_TAPE, w->rest);
+  atvi_ode_solve(&m->steady, w->steady, w->guess, w->hoist, w->y0, tape, w->rest);
   unsigned failed = 0;
   for (int l = 0; l < L; l++) failed |= (unsigned)(w->rest[l] != ATVI_RUN_OK) << l;
   take_lanes(m->n_state, failed, w->guess, w->y0);
@@ -178,7 +175,7 @@ static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, u
 }
 
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
-  atvi_model_setup(m, w, tape ? ATVI_SETUP_TAPE : ATVI_SETUP_PLAIN);
+  atvi_model_setup(m, w, tape);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
   w->by_other = 0;
   if (!m->has_ode) return;
@@ -253,19 +250,8 @@ static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
   for (atvi_idx u = 0; w->branch == 0 && u < m->n_array; u++) add_lanes(w->unit_x + u * L, w->unit_l + u * L);
 }
 
-/* Ways to run setup and the solver: as usual, with the steps of the last taped run, or near rounding. */
+/* Ways to run setup and the solver: as usual, or near rounding. */
 typedef void solving(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]);
-
-static void solve_frozen(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
-  (void)tape;
-  atvi_model_setup(m, w, ATVI_SETUP_FROZEN);
-  for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
-  bool other = w->by_other & 1;
-  if (m->has_ode)
-    atvi_ode_replay(other ? &m->other : &m->ode, other ? w->other : w->ode, 0, w->y0, w->hoist, w->yout,
-                    outcome);
-  keep_rest(w, outcome);
-}
 
 static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
   if (!w->exact) {
@@ -273,7 +259,7 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
     return;
   }
   w->by_other = 0;
-  atvi_model_setup(m, w, ATVI_SETUP_PLAIN);
+  atvi_model_setup(m, w, false);
   atvi_ode_solve(&m->exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
   keep_rest(w, outcome);
 }
@@ -419,19 +405,6 @@ static void eval_exact(const void *self, void *work, const atvi_batch *b) {
   run_batch(self, work, solve_exact, &plain);
 }
 
-static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *b) {
-  const atvi_model *m = self;
-  atvi_model_work *w = work;
-  atvi_batch plain = *b;
-  atvi_outcome outcome[L];
-  for (atvi_idx i = 0; i < m->target.d; i++)
-    for (int l = 0; l < L; l++) w->theta[i * L + l] = theta0[i];
-  atvi_model_load_covariates(m, w);
-  atvi_model_solve(m, w, true, outcome);
-  plain.grad_lik = NULL;
-  run_batch(m, w, solve_frozen, &plain);
-}
-
 const atvi_target_ops atvi_model_ops = {
     .size = sizeof(atvi_target_ops),
     .eval = eval,
@@ -447,7 +420,6 @@ const atvi_target_ops atvi_model_ops = {
     .predictive = atvi_model_predictive,
     .leave_one_out = atvi_model_leave_one_out,
     .latent = atvi_model_latent,
-    .eval_frozen = eval_frozen,
     .eval_exact = eval_exact,
     .eval_branch = eval_branch,
 };

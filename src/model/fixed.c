@@ -99,18 +99,6 @@ static void eval(const void *self, void *work, const atvi_batch *batch) {
   }
 }
 
-static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *batch) {
-  const fixed *f = self;
-  fixed_work *w = work;
-  for (atvi_idx i = 0; i < f->base->d; i++) w->grad[i] = f->at[i] < 0 ? f->value[i] : theta0[f->at[i]];
-  for (atvi_idx first = 0; first < batch->B; first += L) {
-    atvi_idx b = batch->B - first < L ? batch->B - first : L;
-    expand(f, w, batch->B, batch->theta, first, b);
-    atvi_batch inner = values_of(batch, first, b, w->theta);
-    f->base->ops->eval_frozen(f->base->self, w->base, w->grad, &inner);
-  }
-}
-
 static void eval_exact(const void *self, void *work, const atvi_batch *batch) {
   const fixed *f = self;
   fixed_work *w = work;
@@ -358,7 +346,6 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
                              .predictive = base->ops->predictive ? predictive : NULL,
                              .leave_one_out = base->ops->leave_one_out ? leave_one_out : NULL,
                              .latent = base->ops->latent ? latent : NULL,
-                             .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL,
                              .tangent = base->ops->tangent ? tangent : NULL,
                              .eval_exact = base->ops->eval_exact ? eval_exact : NULL};
   atvi_idx d = f->target.d;

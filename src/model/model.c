@@ -211,7 +211,7 @@ static double solve(const atvi_model *m, atvi_model_work *w) {
            ((ode->stop[last].t - ode->stop[0].t) / ode->h + (double)last);
   m->target.ops->prior_draw(m, w, SEED, 0, ATVI_LANES, w->theta);
   atvi_model_load_covariates(m, w);
-  atvi_model_setup(m, w, ATVI_SETUP_PLAIN);
+  atvi_model_setup(m, w, false);
   atvi_ode_solve(ode, w->ode, w->y0, w->hoist, w->yout, false, outcome);
   atvi_ode_effort e = atvi_ode_effort_of(w->ode);
   double implicit = ode->method == ATVI_ODE_STIFF ? 2 * n * n : 0, factor = 2 * n * n * n / 3;

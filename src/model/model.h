@@ -362,9 +362,8 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
                           atvi_idx first);
 /* Puts the numbers of the unit after the parameters of all lanes. */
 void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w);
-/* Runs setup for the lanes in w->theta, up to the states at the start. How: w->steady's runs with tape or as the tape's lane 0. */
-typedef enum { ATVI_SETUP_PLAIN, ATVI_SETUP_TAPE, ATVI_SETUP_FROZEN } atvi_setup_how;
-void atvi_model_setup(const atvi_model *m, atvi_model_work *w, atvi_setup_how how);
+/* Runs setup for the lanes in w->theta, up to the states at the start. tape: of the way to steady ones. */
+void atvi_model_setup(const atvi_model *m, atvi_model_work *w, bool tape);
 /* Runs setup and the solver for the lanes in w->theta. */
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
 

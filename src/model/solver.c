@@ -129,7 +129,7 @@ static double run(const atvi_model *m, atvi_model_work *w, const atvi_ode *ode, 
   atvi_outcome outcome[ATVI_LANES];
   memcpy(w->theta, theta, (size_t)(m->target.d * ATVI_LANES) * sizeof *theta);
   atvi_model_load_covariates(m, w);
-  atvi_model_setup(m, w, ATVI_SETUP_PLAIN);
+  atvi_model_setup(m, w, false);
   atvi_ode_solve(ode, work, w->y0, w->hoist, w->yout, false, outcome);
   *arrived = true;
   for (int l = 0; l < ATVI_LANES; l++) *arrived = *arrived && outcome[l] == ATVI_RUN_OK;

@@ -95,33 +95,18 @@ static void eval_unit(const void *self, void *work, atvi_idx u, const atvi_batch
 }
 
 /* One evaluation of a part, whatever its way to solve. */
-typedef void part_eval(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
-                       const atvi_batch *batch);
+typedef void part_eval(const atvi_model *m, units_work *w, atvi_idx u, const atvi_batch *batch);
 
-static void as_usual(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
-                     const atvi_batch *batch) {
-  (void)theta0;
+static void as_usual(const atvi_model *m, units_work *w, atvi_idx u, const atvi_batch *batch) {
   eval_unit(m, w, u, batch);
 }
 
-static void exactly(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
-                    const atvi_batch *batch) {
+static void exactly(const atvi_model *m, units_work *w, atvi_idx u, const atvi_batch *batch) {
   const atvi_model_part *p = &m->part[u];
-  (void)theta0;
   if (p->silent)
     eval_unit(m, w, u, batch);
   else
     p->m->target.ops->eval_exact(p->m, w->of[p->block], batch);
-}
-
-static void frozen(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
-                   const atvi_batch *batch) {
-  const atvi_model_part *p = &m->part[u];
-  for (atvi_idx i = 0; i < p->m->target.d; i++) w->location[i] = theta0[p->param[i]];
-  if (p->silent)
-    eval_unit(m, w, u, batch);
-  else
-    p->m->target.ops->eval_frozen(p->m, w->of[p->block], w->location, batch);
 }
 
 /* ---- the sum over units ---- */
@@ -186,8 +171,8 @@ void atvi_model_sum_end(const atvi_target *t, const atvi_batch *batch, const atv
   }
 }
 
-static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const double *theta0,
-                      const atvi_batch *batch, atvi_idx first, int n) {
+static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const atvi_batch *batch,
+                      atvi_idx first, int n) {
   double log_prior[L], log_lik[L];
   atvi_outcome outcome[L];
   atvi_units_sum sum;
@@ -201,32 +186,25 @@ static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const
   atvi_model_sum_begin(&m->target, batch, first, n, &sum);
   for (atvi_idx u = 0; u < m->n_part; u++) {
     atvi_model_sum_load(&m->target, batch, &sum, u, w->theta);
-    eval(m, w, u, theta0, &part);
+    eval(m, w, u, &part);
     atvi_model_sum_add(&m->target, batch, &sum, u, &part);
   }
   atvi_model_sum_end(&m->target, batch, &sum);
 }
 
-static void run_batch(const atvi_model *m, units_work *w, part_eval *eval, const double *theta0,
-                      const atvi_batch *batch) {
+static void run_batch(const atvi_model *m, units_work *w, part_eval *eval, const atvi_batch *batch) {
   for (atvi_idx first = 0; first < batch->B; first += L)
-    run_group(m, w, eval, theta0, batch, first, batch->B - first < L ? (int)(batch->B - first) : L);
+    run_group(m, w, eval, batch, first, batch->B - first < L ? (int)(batch->B - first) : L);
 }
 
 static void eval(const void *self, void *work, const atvi_batch *batch) {
-  run_batch(self, work, as_usual, NULL, batch);
+  run_batch(self, work, as_usual, batch);
 }
 
 static void eval_exact(const void *self, void *work, const atvi_batch *batch) {
   atvi_batch plain = *batch;
   plain.grad_lik = NULL;
-  run_batch(self, work, exactly, NULL, &plain);
-}
-
-static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *batch) {
-  atvi_batch plain = *batch;
-  plain.grad_lik = NULL;
-  run_batch(self, work, frozen, theta0, &plain);
+  run_batch(self, work, exactly, &plain);
 }
 
 static void tangent(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
@@ -427,7 +405,6 @@ const atvi_target_ops atvi_model_units_ops = {
     .pointwise = pointwise,
     .predict = predict,
     .simulate = simulate,
-    .eval_frozen = eval_frozen,
     .eval_exact = eval_exact,
     .eval_unit = eval_unit,
     .tangent = tangent,

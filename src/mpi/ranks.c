@@ -297,11 +297,6 @@ static void derived(const void *self, void *work, atvi_idx B, const double *thet
   t->ops->derived(t->self, ((seat *)work)->base, B, theta, out);
 }
 
-static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *b) {
-  const atvi_target *t = ((const shared *)self)->base;
-  t->ops->eval_frozen(t->self, ((seat *)work)->base, theta0, b);
-}
-
 static void tangent(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
                     double *log_prior, double *log_lik) {
   const atvi_target *t = ((const shared *)self)->base;
@@ -387,7 +382,6 @@ static void wrap(shared *s) {
                              .predict = o->predict ? predict : NULL,
                              .simulate = o->simulate ? simulate : NULL,
                              .predictive = o->predictive ? predictive : NULL,
-                             .eval_frozen = o->eval_frozen ? eval_frozen : NULL,
                              .tangent = o->tangent ? tangent : NULL,
                              .eval_exact = o->eval_exact ? eval_exact : NULL,
                              .leave_one_out = o->leave_one_out ? leave_one_out : NULL,

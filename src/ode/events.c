@@ -405,64 +405,6 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const 
   return true;
 }
 
-/* ---- replay ---- */
-
-/* The record of that lane after r, of n records from r on; NULL: there is none. */
-static const atvi_ode_record *next_of(const atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
-                                      int lane) {
-  for (atvi_idx i = 1; i < n; i++) {
-    r = (const atvi_ode_record *)((const char *)r + w->tape.stride);
-    if (in(r->mask, lane)) return r;
-  }
-  return NULL;
-}
-
-/* Lengths of the step, near those there are, with g = 0 at its end: the secant method, lane by lane. */
-static void find_root(const atvi_ode *ode, atvi_ode_work *w, int e,
-                      void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
-  enum { ITERATIONS = 12 };
-  double h[ATVI_LANES], g[ATVI_LANES], t0 = 1e-6;
-  w->kern->refresh(ode, w, ATVI_ODE_ALL);
-  for (int it = 0; it < ITERATIONS; it++) {
-    attempt(ode, w);
-    roots_at(ode, w, w->tnew, w->ynew, w->roots.gtry);
-    for (int l = 0; l < ATVI_LANES; l++) {
-      double x = w->hs[l], now = w->roots.gtry[e * ATVI_LANES + l];
-      double to = it ? x - now * (x - h[l]) / (now - g[l]) : x * (1 - t0);
-      h[l] = x, g[l] = now;
-      if (isfinite(to) && to > 0 && now != 0) w->hs[l] = to, w->tnew[l] = w->t[l] + to;
-    }
-  }
-}
-
-/* The time of a mover in lane l of a replay; i: the number of the instant, with delays. */
-static double replay_time(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t i, int l) {
-  if (mover < first_root(ode)) return time_of(ode, w, mover, l);
-  if (!w->delay.n) return w->roots.tevent[l];
-  double lag = 0;
-  for (; w->echoes.of[i].from >= 0; i = w->echoes.of[i].from) lag += lag_of(ode, w, w->echoes.of[i].delay, l);
-  const atvi_ode_echo *e = &w->echoes.of[i];
-  return lag + (e->mover < 0 ? e->t : is_root(ode, e->mover) ? e->replay[l] : time_of(ode, w, e->mover, l));
-}
-
-void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
-                           int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
-  const atvi_ode_record *next = next_of(w, r, n, lane);
-  const bool tied = r->t[lane] == ode->stop[r->seg[lane]].t;
-  const int32_t from = tied ? -1 : r->mover[lane], to = next && !in(r->landed, lane) ? next->mover[lane] : -1;
-  for (int l = 0; l < ATVI_LANES; l++) {
-    double begin = from < 0 ? r->t[lane] : replay_time(ode, w, from, r->echo[lane], l);
-    double end = to < 0 || is_root(ode, to) ? r->tnew[lane] : replay_time(ode, w, to, next->echo[lane], l);
-    w->t[l] = begin;
-    w->tnew[l] = end;
-    w->hs[l] += (end - r->tnew[lane]) - (begin - r->t[lane]);
-  }
-  if (to < 0 || !is_root(ode, to)) return;
-  find_root(ode, w, to - (int32_t)first_root(ode), attempt);
-  memcpy(w->delay.n ? w->echoes.of[next->echo[lane]].replay : w->roots.tevent, w->tnew,
-         sizeof w->roots.tevent);
-}
-
 /* ---- tangents ---- */
 
 int32_t atvi_ode_root_of(const atvi_ode *ode, int32_t mover) {

@@ -135,15 +135,10 @@ void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */
 
 /* All arrays below are aligned to ATVI_ALIGN.
  * Integrates from y0[n][L] with par[n_par][L]; states at outputs go to yout[n_output][n][L]. tape: remember
- * the steps for adjoint or replay. outcome[L] is set for every lane; failed lanes have unspecified yout.
+ * the steps for adjoint or tangent. outcome[L] is set for every lane; failed lanes have unspecified yout.
  * A tape that cannot grow fails its lanes with ATVI_RUN_STEPS. */
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
                     bool tape, atvi_outcome *outcome);
-
-/* Integrates again, every lane following the recorded step sequence of lane `lane` of the last solve with tape: for
- * finite differences with frozen steps. Leaves the tape as it was. */
-void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
-                     double *yout, atvi_outcome *outcome);
 
 /* Adjoint of the last solve with tape: given ybar[n_output][n][L] = d ell / d yout, stores y0bar[n][L] and adds to
  * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Forward runs: adaptive, fixed step, replay. See work.h for the order of things in one iteration. */
+/* Forward runs: adaptive, fixed step. See work.h for the order of things in one iteration. */
 #include "ode/work.h"
 #include <float.h>
 #include <math.h>
@@ -70,7 +70,7 @@ static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigne
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, s);
     if (last) atvi_ode_park(w, l);
   }
-  return p->pulse < 0 || w->replaying || atvi_ode_apply_pulse(ode, w, p->pulse, -1, mask);
+  return p->pulse < 0 || atvi_ode_apply_pulse(ode, w, p->pulse, -1, mask);
 }
 
 /* Of the lanes that have arrived, those that have at a stop; the others are where their parameters say. */
@@ -132,7 +132,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
       w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
     }
   unsigned group, fresh = 0;
-  bool events = w->moves && !w->replaying && ode->n_stop > 1;
+  bool events = w->moves && ode->n_stop > 1;
   if (events) atvi_ode_events_begin(ode, w);
   bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout, &group);
   fail_nonfinite(w, w->y);
@@ -269,12 +269,9 @@ static bool step_all(const atvi_ode *ode, atvi_ode_work *w) {
   case ATVI_ODE_RK4: w->kern->rk4(ode, w); break;
   case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
   case ATVI_ODE_RK45:
-  case ATVI_ODE_STIFF:
-    w->kern->refresh(ode, w, ATVI_ODE_ALL);
-    attempt_of(ode, w)(ode, w);
-    break;
+  case ATVI_ODE_STIFF: break; /* not with fixed steps */
   }
-  const bool room = !(w->tape.on || w->delay.n) || record_step(ode, w, ATVI_ODE_ALL);
+  const bool room = !w->tape.on || record_step(ode, w, ATVI_ODE_ALL);
   double *y = w->y;
   w->y = w->ynew;
   w->ynew = y;
@@ -337,65 +334,6 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
   if (ode->steady) atvi_ode_settle(ode, w, tape, yout);
   memcpy(outcome, w->outcome, sizeof w->outcome);
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
-}
-
-/* Follows the records of one lane, which may be those of another tape. */
-static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi_idx n, int lane,
-                   double *yout) {
-  unsigned group;
-  for (atvi_idx i = 0; i < n; i++) {
-    const atvi_ode_record *r = (const atvi_ode_record *)(tape + (size_t)i * w->tape.stride);
-    if (!in(r->mask, lane)) continue;
-    for (int l = 0; w->moves && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[lane]);
-    if (r->pulse >= 0) {
-      atvi_ode_apply_pulse(ode, w, r->pulse, r->moving, ATVI_ODE_ALL);
-      continue;
-    }
-    set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
-    if (w->moves) atvi_ode_replay_times(ode, w, r, n - i, lane, attempt_of(ode, w));
-    step_all(ode, w);
-    if (ode->method == ATVI_ODE_STIFF)
-      for (int l = 0; l < ATVI_LANES; l++)
-        if (isinf(w->e2[l])) w->outcome[l] = ATVI_RUN_SMALL;
-    memcpy(w->t, w->tnew, sizeof w->t);
-    fail_nonfinite(w, w->y);
-    if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout, &group);
-  }
-}
-
-void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
-                     double *yout, atvi_outcome *outcome) {
-  double accepted[ATVI_LANES], rejected[ATVI_LANES];
-  if (in(w->rest.lanes, lane)) {
-    w->replaying = true;
-    begin(ode, w, y0, par, yout);
-    w->replaying = false;
-    atvi_ode_replay_rest(ode, w, lane, yout, outcome);
-    return;
-  }
-  char *tape = w->tape.bytes;
-  const atvi_idx n = w->tape.n, cap = w->tape.cap;
-  memcpy(accepted, w->accepted, sizeof accepted);
-  memcpy(rejected, w->rejected, sizeof rejected);
-  if (w->delay.n) w->tape.bytes = NULL, w->tape.n = w->tape.cap = 0; /* the past of these runs is their own */
-  w->tape.on = false;
-  w->replaying = true;
-  w->delay.ode = ode;
-  begin(ode, w, y0, par, yout);
-  follow(ode, w, tape, n, lane, yout);
-  if (ode->steady) memcpy(yout, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *yout);
-  w->replaying = false;
-  if (w->delay.n) {
-    atvi_block_free(w->ctx, w->tape.bytes);
-    w->tape.bytes = tape;
-    w->tape.n = n;
-    w->tape.cap = cap;
-  }
-  for (int l = 0; l < ATVI_LANES; l++)
-    if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
-  memcpy(outcome, w->outcome, sizeof w->outcome);
-  memcpy(w->accepted, accepted, sizeof accepted);
-  memcpy(w->rejected, rejected, sizeof rejected);
 }
 
 /* The tape backwards: outputs, pulses and steps in the opposite order.

@@ -112,9 +112,8 @@ static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, d
   return regular;
 }
 
-/* Newton's method from y[n][L] in the lanes of mask: those in which it arrives are returned, with the state of rest in y. first: how large
- * the first correction may be. */
-static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double first, double *y, unsigned mask) {
+/* Newton's method from y[n][L] in the lanes of mask: those in which it arrives are returned, with the state of rest in y. */
+static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double *y, unsigned mask) {
   const atvi_idx size = w->n * ATVI_LANES;
   double *s = w->ys, *r = w->ys + size, *f = w->ys + 2 * size, last[ATVI_LANES];
   unsigned done = 0;
@@ -129,7 +128,7 @@ static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double first, doub
       if (!in(mask, l)) continue;
       for (atvi_idx i = l; i < size; i += ATVI_LANES) most = isnan(f[i]) ? INFINITY : fmax(most, fabs(f[i]));
       bool noise = it > 0 && most <= NOISE && most > 0.5 * last[l];
-      if (!(most <= (it ? last[l] : first)) && !noise) {
+      if (!(most <= (it ? last[l] : NEAR)) && !noise) {
         mask &= ~(1u << l);
         continue;
       }
@@ -147,22 +146,13 @@ void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y
   unsigned rest = 0, done;
   for (int l = 0; l < ATVI_LANES; l++) rest |= (unsigned)(w->outcome[l] == ATVI_RUN_OK) << l;
   memcpy(w->ynew, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
-  done = settle(ode, w, NEAR, y, rest);
+  done = settle(ode, w, y, rest);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
     if (!in(done, (int)(i % ATVI_LANES))) y[i] = w->ynew[i];
   if (!tape) return;
   w->rest.lanes = done;
   memcpy(w->rest.y, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
   memcpy(w->rest.passed, w->passed, sizeof w->passed);
-}
-
-void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, double *yout,
-                          atvi_outcome *outcome) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  for (atvi_idx i = 0; i < size; i++) yout[i] = w->rest.y[i - i % ATVI_LANES + lane];
-  for (int l = 0; l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, w->rest.passed[lane]);
-  unsigned done = settle(ode, w, INFINITY, yout, ATVI_ODE_ALL);
-  for (int l = 0; l < ATVI_LANES; l++) outcome[l] = in(done, l) ? ATVI_RUN_OK : ATVI_RUN_STEADY;
 }
 
 void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *ybar, double *y0bar,

@@ -45,9 +45,8 @@ typedef struct atvi_ode_record {
 /* With delays, an instant of one lane at which a root has acted, or at which such an instant comes again. */
 typedef struct {
   double t;
-  double bar;                /* what its later echoes owe to its time, on the way back */
-  double dot;                /* the tangent of its time */
-  double replay[ATVI_LANES]; /* its times in a replay */
+  double bar; /* what its later echoes owe to its time, on the way back */
+  double dot; /* the tangent of its time */
   int32_t lane;
   int32_t from;  /* the instant that comes again; -1: it is not an echo */
   int32_t delay; /* after this delay */
@@ -77,7 +76,6 @@ struct atvi_ode_work {
   int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
   bool moves;                  /* some instants do */
   const double *frozen;        /* [L] the time that the programs see, where it stands still */
-  bool replaying;              /* pulses come from the tape */
   unsigned *done;              /* [n_moving] masks of lanes in which a moving pulse has acted */
   unsigned run;                /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
@@ -97,7 +95,6 @@ struct atvi_ode_work {
     uint64_t on[ATVI_LANES];
     atvi_idx fired[ATVI_LANES]; /* how often one has acted */
     double *mid;                /* [n][L] inside a step */
-    double tevent[ATVI_LANES];  /* in a replay: the time of the last root */
   } roots;
   struct {
     atvi_idx n;
@@ -291,9 +288,6 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
 bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const int *which, unsigned *fresh);
 /* Lanes at a root whose pulse leaves g as it was, 0, and has it fall from there: the condition no longer holds. */
 void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes);
-/* In a replay: the lanes' times of the step of record r, of n records from it on, as they move from lane to lane. */
-void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
-                           int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *));
 /* Forward: the number of the root that a mover is, or -1; the tangent of the time of an instant that another mover or an echo moves. */
 int32_t atvi_ode_root_of(const atvi_ode *ode, int32_t mover);
 double atvi_ode_time_tangent(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t echo,
@@ -343,9 +337,7 @@ void atvi_ode_delay_keep_tangent(const atvi_ode_work *w, const atvi_ode_record *
 void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w);
 void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout);
 void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y);
-/* The states of rest near that of a lane that is settled; the adjoint in such lanes. */
-void atvi_ode_replay_rest(const atvi_ode *ode, atvi_ode_work *w, int lane, double *yout,
-                          atvi_outcome *outcome);
+/* The adjoint in lanes that are settled. */
 void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *ybar, double *y0bar,
                            double *parbar);
 

@@ -31,8 +31,9 @@ static void likelihood_at_the_truth(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_model *m;
   atvi_data_file data = {NULL, path};
-  atvi_status status = atvi_model_load_with(ctx, TEST_SOURCE_DIR "/examples/rotavirus/rotavirus.atvi",
-                                            &(atvi_model_load_opts){.n_data = 1, .data = &data}, &m);
+  atvi_status status =
+      atvi_model_load_with(ctx, TEST_SOURCE_DIR "/examples/rotavirus/rotavirus.atvi",
+                           &(atvi_model_load_opts){.n_data = 1, .data = &data, .tangents = true}, &m);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   test_value v = test_eval(ctx, atvi_model_target(m), TRUTH);
   CHECK_ABS(v.ll, -1559.5505, 0.01);

@@ -112,7 +112,6 @@ static void steady_state_allocates_nothing(void) {
     for (int i = 0; i < 10; i++) {
       run_solve(&r, &ode, i % 2);
       if (i % 2) atvi_ode_adjoint(&ode, r.w, r.par, r.ybar, r.y0bar, r.parbar);
-      if (i % 2) atvi_ode_replay(&ode, r.w, 3, r.y0, r.par, r.yout, r.outcome);
     }
     CHECK_INT(test_allocs, before);
     run_close(&r);
@@ -137,22 +136,5 @@ static void scratch_is_given(void) {
   run_close(&r);
 }
 
-/* A replay of a lane that failed tells so in every lane. */
-static void replay_of_a_failure(void) {
-  atvi_ode ode = epi_problem(ATVI_ODE_RK45);
-  run r;
-  run_open(&r, &ode);
-  EACH(l) epi_lane(r.y0, r.par, l, l);
-  r.par[2] = NAN;
-  run_solve(&r, &ode, true);
-  CHECK_INT(r.outcome[2], ATVI_RUN_NONFINITE);
-  atvi_ode_replay(&ode, r.w, 2, r.y0, r.par, r.yout, r.outcome);
-  EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_NONFINITE);
-  atvi_ode_replay(&ode, r.w, 1, r.y0, r.par, r.yout, r.outcome);
-  EACH(l) CHECK_INT(r.outcome[l], l == 2 ? ATVI_RUN_NONFINITE : ATVI_RUN_OK);
-  run_close(&r);
-}
-
 TESTS({"refusals", wrong_problems_are_refused}, {"memory", memory_may_run_out}, {"tape", tape_may_not_grow},
-      {"steady", steady_state_allocates_nothing}, {"scratch", scratch_is_given},
-      {"failure", replay_of_a_failure})
+      {"steady", steady_state_allocates_nothing}, {"scratch", scratch_is_given})
