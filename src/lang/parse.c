@@ -747,7 +747,12 @@ static bool unknown_statement(ast_parser *p) {
     return false;
   }
   ast_guess g = {.text = t->word->text};
-  for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
+  const char *shorter = NULL; /* the word of which theirs is a longer form: parameter, constant, observed */
+  for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) {
+    atvi_lang_guess(&g, FIRST[i]);
+    if (strncmp(g.text, FIRST[i], strlen(FIRST[i])) == 0) shorter = FIRST[i];
+  }
+  if (!g.best) g.best = shorter;
   const char *hint = "statements begin with model, index, const, param, let, function, state, d.../dt, next, "
                      "step, start, burnin, calendar, table, walk, pulse, data, observe, derived, track, "
                      "logp, solver, folder, simulator, emulator or each";

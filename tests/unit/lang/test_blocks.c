@@ -55,6 +55,7 @@ static void braces(void) {
   wrong(P "simulator \"x\"\n", 3, 11, "expected '{', found text in quotes");
   wrong(P "simulater {\n}\n", 3, 11, "'{'");
   wrong_hint(P "simulater \"x\"\n", 3, 1, "does not begin a statement", "did you mean 'simulator'?");
+  wrong_hint(P "parameter b ~ normal(0, 1)\n", 3, 1, "does not begin a statement", "did you mean 'param'?");
   wrong(P "folder there\n", 3, 8, "expected text in quotes");
   wrong(P "folder \"\"\n", 3, 8, "empty");
   wrong(P "folder \"a\"\nfolder \"b\"\n", 4, 8, "'folder' is given twice: line 3");
