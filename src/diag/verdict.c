@@ -18,7 +18,7 @@ static const double KHAT_BAD = 1.0; /* the mean of the weights has no expectatio
 static const double FAILURES_WARN = 0.01;
 static const double ERROR_WARN = 0.1, ERROR_BAD = 1; /* of the log likelihood at the worst of some draws */
 static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03; /* of draws without weights */
-static const double WEIGHTS_WARN = 0.1, WEIGHTS_BAD = 0.01;       /* of draws with weights */
+static const double WEIGHTS_BAD = 0.01;                           /* of draws with weights */
 static const double DIVERGENCES_BAD = 0.01; /* per draw: no longer an accident, a region is missed */
 static const double EBFMI_WARN = 0.2;       /* as in Stan */
 enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
@@ -251,7 +251,7 @@ static void end_rule(judge *j) {
 static void approximation_rule(judge *j) {
   double e = j->d->made->efficiency;
   if (atvi_diag_made_variational(j->d->made)) {
-    if (j->s->weighted && e < WEIGHTS_WARN) /* refused ones: see khat_rule */
+    if (j->s->weighted && atvi_math_weights_few(e)) /* refused ones: see khat_rule */
       ADD(j, e < WEIGHTS_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_WEIGHTS_POOR,
           "The weights rest on few draws: they are worth only %.2g %% of their number, and part of the "
           "posterior may be missed%s.",
@@ -310,7 +310,7 @@ static void contradiction(judge *j) {
 static void khat_rule(judge *j) {
   const atvi_made *m = j->d->made;
   double k = m->khat, most = atvi_math_psis_threshold(j->d->n);
-  bool few = m->efficiency < WEIGHTS_WARN;
+  bool few = atvi_math_weights_few(m->efficiency);
   int digits = round(100 * k) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
   if (!j->s->refused) return;
   if (atvi_diag_weights_contradict(j->d) && atvi_math_psis_permits(j->d->n, k, m->excess)) {

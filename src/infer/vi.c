@@ -13,8 +13,8 @@ static const double UNTEMPERED[] = {1};
 enum { WIDE = 60, WIDE_FACTORS = 5 };
 /* Above this many, units are fitted one by one: below, a flow takes no longer. */
 enum { MANY = 30 };
-#define WELL_BELOW 0.7 /* of its threshold is k-hat where there is no need to look for better */
-#define ENOUGH 0.5     /* of the effective size wanted */
+/* Of its threshold is k-hat where weights of a q that was not trained serve. */
+#define WELL_BELOW 0.7
 
 atvi_vi_opts atvi_infer_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
@@ -283,6 +283,15 @@ static bool wants_exact(const fit *f) {
          (v->converged && (v->uncovered > 0 || !atvi_infer_vi_permits(&f->w)));
 }
 
+/* With many coordinates chains cost little more than draws, and a q that was not trained must be good to spare them. */
+static bool wants_chains(const fit *f) {
+  const atvi_vi *v = f->v;
+  const atvi_psis_info *p = &f->w.psis;
+  bool good =
+      atvi_infer_vi_serves(&f->w) && atvi_math_psis_permits(f->w.c.n, p->khat / WELL_BELOW, p->excess);
+  return v->opts.exact == ATVI_EXACT_AUTO && v->wide && !v->cut && (!good || wants_exact(f));
+}
+
 /* What was missing may have hidden more, unless it was little. */
 static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
@@ -344,19 +353,20 @@ static phase after(const fit *f, phase now) {
   const atvi_vi *v = f->v;
   bool over = atvi_infer_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
-  case BLOCKS: return atvi_infer_vi_permits(&f->w) || v->cut ? DELIVER : TRAIN;
+  case BLOCKS: return v->converged || v->cut ? DELIVER : TRAIN;
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE:
     /* what few draws did not show; those of a lesson are very few */
     if (v->enough && !over && !(v->lessons ? atvi_infer_vi_is_sound(v, &f->w) : atvi_infer_vi_permits(&f->w)))
       return v->drafted ? TRAIN : IMPROVE;
     return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
-  case SEEK: return COVER;
+  case SEEK:
+    return wants_chains(f) ? WEIGH_FIRST : COVER; /* mirror images have come, others are for chains */
   case COVER: return wants_another_look(f) ? SEEK : WEIGH_FIRST;
   case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;
   case WEIGH_FIRST:
-    if ((v->uncovered > 0 || (v->wide && !atvi_infer_vi_permits(&f->w))) && wants_exact(f))
-      return sample_next(f);
+    if (wants_chains(f) && !atvi_infer_vi_late(v)) return SAMPLE;
+    if ((v->uncovered > 0 || v->wide) && wants_exact(f)) return sample_next(f);
     if (wants_spot(f)) return SPOT;
     if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
     if (v->converged && !exact_only) return WEIGH_ALL;
@@ -410,26 +420,16 @@ static atvi_status improve(atvi_vi *v) {
   return ATVI_OK;
 }
 
-/* Whether draws of m, the normal approximation itself, are worth so much that more of them cost less than the shortest training. */
-static bool needs_no_training(atvi_vi *v, const atvi_member *m) {
-  const atvi_vi_tuning *t = &v->tuning;
-  double cost = ATVI_VI_GRADIENT_RUNS * v->opts.batch * t->round_steps * (t->halvings + 1);
-  atvi_vi_quality q = atvi_infer_vi_judge(v, m, v->scramble++, NULL);
-  double draws = atvi_infer_vi_draws(v, q.share);
-  return v->opts.exact == ATVI_EXACT_AUTO && atvi_infer_vi_saving(v, 1, q.share, 0) < cost &&
-         draws * q.share > ENOUGH * ATVI_VI_ESS_WIDE &&
-         atvi_math_psis_permits(ATVI_VI_LOOK, q.khat / WELL_BELOW, q.excess);
-}
-
-/* Many coordinates: a ladder has as many rungs as the posterior is narrower than the prior in all of them together. Where the best maximum is
- * a peak, its normal approximation is a better place to begin. */
+/* Many coordinates: the normal approximation at the best maximum, if that is a peak. A ladder would have as many rungs as the posterior is
+ * narrower than the prior in all of them together, and training takes as many runs as chains do in all and often leaves weights that cannot be used: it
+ * is for those who will not have chains. */
 static atvi_status train_wide(atvi_vi *v) {
   atvi_member *m = &v->part[0].at;
   atvi_member top;
-  bool found = false;
+  bool found = false, chains = v->opts.exact == ATVI_EXACT_AUTO;
   ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
   if (!found) {
-    v->converged = atvi_infer_vi_train(v, m);
+    v->converged = chains || atvi_infer_vi_train(v, m);
     return ATVI_OK;
   }
   double *phi = m->phi;
@@ -437,7 +437,7 @@ static atvi_status train_wide(atvi_vi *v) {
   memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
   memset(m->phi, 0,
          (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
-  v->converged = needs_no_training(v, m);
+  v->converged = chains;
   if (v->converged) return ATVI_OK;
   memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
   v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
@@ -480,7 +480,7 @@ static atvi_status train(atvi_vi *v) {
 static atvi_status blocks(fit *f) {
   atvi_vi *v = f->v;
   ATVI_TRY(atvi_infer_vi_blocks(v, &f->w));
-  v->converged = atvi_infer_vi_permits(&f->w);
+  v->converged = v->wide ? atvi_infer_vi_serves(&f->w) : atvi_infer_vi_permits(&f->w);
   if (v->converged || v->cut) return ATVI_OK;
   atvi_infer_vi_weights_free(&f->w);
   v->part[0].drawn = 0;

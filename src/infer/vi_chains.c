@@ -8,7 +8,7 @@
  * first checkpoint nuts goes on. Otherwise the exact sampler comes to that checkpoint too, and the one that needs fewer runs from there
  * goes on. All of it is counted in runs: the choice depends on the seed alone.
  *
- * Evidence by bridge sampling between the draws of q that were weighed last and the chains (stat.h). */
+ * Evidence by bridge sampling between the draws of q that were weighed last and the chains (stat.h), or from the chains alone (vi_bridge.c). */
 #include "infer/vi_exact.h"
 #include "math/stat/stat.h"
 #include <math.h>
@@ -186,29 +186,40 @@ static atvi_status finish(takeover *t, trial *best) {
 
 /* ---- delivery ---- */
 
-/* log pi - log q at the states kept, chain after chain. */
-static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
-  atvi_vi *v = t->v;
+/* States kept, chain after chain. */
+static atvi_status states(takeover *t, const atvi_chains *c, atvi_vi_chain_states *s) {
+  atvi_idx d = t->v->d;
   atvi_kept kept = atvi_infer_chains_kept(c);
-  atvi_idx n = c->live * kept.n, d = v->d;
-  atvi_infer_chains_copy_row(c, kept, d + 2, out);
-  if (c == t->exact) return ATVI_OK;
-  double *y = reals(t, d * n), *x = reals(t, d * n), *part_q = reals(t, n), *log_q = reals(t, n);
-  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
-  for (atvi_idx j = 0; j < d; j++) atvi_infer_chains_copy_row(c, kept, d + 3 + j, y + j * n);
-  atvi_infer_member_to_frame(t->frame, d, n, y, x);
-  atvi_infer_vi_log_q(v, &(atvi_cloud){.cap = n, .n = n, .x = x}, n, part_q, log_q);
-  for (atvi_idx i = 0; i < n; i++) out[i] -= log_q[i];
+  *s = (atvi_vi_chain_states){.m = c->live, .n = kept.n, .frame = t->frame};
+  double *y = reals(t, d * s->m * s->n), *log_pi = reals(t, s->m * s->n);
+  if (!y || !log_pi) return ATVI_ENOMEM;
+  for (atvi_idx j = 0; j < d; j++) atvi_infer_chains_copy_row(c, kept, d + 3 + j, y + j * s->m * s->n);
+  atvi_infer_chains_copy_row(c, kept, d + 2, log_pi);
+  s->y = y;
+  s->log_pi = log_pi;
   return ATVI_OK;
 }
 
-static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
-  made->log_evidence = made->log_evidence_se = NAN;
-  /* Draws that are nowhere near may have any density, and a bridge takes weights that count one image. */
-  if (atvi_infer_vi_hopeless(t->w) || t->w->images) {
-    made->elbo = NAN;
+/* log pi - log q at the states kept, chain after chain. */
+static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
+  atvi_vi *v = t->v;
+  if (c == t->exact) {
+    atvi_infer_chains_copy_row(c, atvi_infer_chains_kept(c), v->d + 2, out);
     return ATVI_OK;
   }
+  atvi_vi_chain_states s;
+  ATVI_TRY(states(t, c, &s));
+  atvi_idx n = s.m * s.n;
+  double *x = reals(t, v->d * n), *part_q = reals(t, n), *log_q = reals(t, n);
+  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
+  atvi_infer_member_to_frame(t->frame, v->d, n, s.y, x);
+  atvi_infer_vi_log_q(v, &(atvi_cloud){.cap = n, .n = n, .x = x}, n, part_q, log_q);
+  for (atvi_idx i = 0; i < n; i++) out[i] = s.log_pi[i] - log_q[i];
+  return ATVI_OK;
+}
+
+/* From draws of q that were weighed. */
+static atvi_status evidence_of_q(takeover *t, const atvi_chains *c, atvi_made *made) {
   atvi_idx n = atvi_infer_chains_kept(c).n;
   double *log_p = reals(t, c->live * n);
   atvi_bridge_draws b = {.m = c->live, .n = n, .log_p = log_p, .n_q = t->w->c.n, .log_q = t->w->log_w};
@@ -216,10 +227,24 @@ static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) 
   if (!log_p || !work) return ATVI_ENOMEM;
   ATVI_TRY(ratios(t, c, log_p));
   atvi_bridge_info info = atvi_math_bridge(&b, work);
-  /* Where chains and approximation hardly meet, one draw decides, and its error is not known either. */
-  bool known = info.se < EVIDENCE_SE_MOST;
-  made->log_evidence = known ? info.log_evidence : NAN;
-  made->log_evidence_se = known ? info.se : NAN;
+  made->log_evidence = info.log_evidence;
+  made->log_evidence_se = info.se;
+  return ATVI_OK;
+}
+
+/* Draws of q that are nowhere near may have any density, and a bridge takes weights that count one image: then chains alone say what they can. So they do
+ * where they and q hardly meet, one draw decides, and its error is not known either. */
+static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
+  bool hopeless = atvi_infer_vi_hopeless(t->w);
+  made->log_evidence = made->log_evidence_se = NAN;
+  if (hopeless || t->w->images) made->elbo = NAN;
+  if (!hopeless && !t->w->images) ATVI_TRY(evidence_of_q(t, c, made));
+  if (c == t->nuts && !(made->log_evidence_se < EVIDENCE_SE_MOST) && !atvi_infer_vi_late(t->v)) {
+    atvi_vi_chain_states s;
+    ATVI_TRY(states(t, c, &s));
+    ATVI_TRY(atvi_infer_vi_bridge(t->v, &s, &made->log_evidence, &made->log_evidence_se));
+  }
+  if (!(made->log_evidence_se < EVIDENCE_SE_MOST)) made->log_evidence = made->log_evidence_se = NAN;
   return ATVI_OK;
 }
 

@@ -336,6 +336,8 @@ void atvi_infer_vi_weights_free(atvi_vi_weights *w); /* zeroed is fine */
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w);
 /* The weights may be used. */
 bool atvi_infer_vi_permits(const atvi_vi_weights *w);
+/* And they are an answer: worth enough of their draws that the verdict does not warn of it. */
+bool atvi_infer_vi_serves(const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
 void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
 /* The weights may not be used, but would be well behaved without the largest hundredth of them: q fits what it knows, and does not know
@@ -370,6 +372,17 @@ ATVI_CHECKED atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_poi
 bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test);
 /* The weights are worth fewer draws than there are chains to start, and not for a few draws alone. */
 bool atvi_infer_vi_hopeless(const atvi_vi_weights *w);
+/* States of chains, of which each counts equally. */
+typedef struct {
+  atvi_idx m, n;        /* chains, and states of each */
+  const double *y;      /* [d][m n] in the coordinates of the frame, chain after chain */
+  const double *log_pi; /* [m n] at them, as a density of x */
+  const atvi_member *frame;
+} atvi_vi_chain_states;
+/* Log evidence by bridge sampling between chains and normal distributions that were fitted to others of them (vi_bridge.c); NaN where it cannot be had. Runs the
+ * model once for each state. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_bridge(atvi_vi *v, const atvi_vi_chain_states *s, double *log_evidence,
+                                              double *se);
 /* Chains that start from q (vi_chains.c). *out is NULL if there was no time for enough of them, and on error. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_chains(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
 

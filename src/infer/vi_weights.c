@@ -442,6 +442,10 @@ bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
          atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP && !(w->noise > NOISY);
 }
 
+bool atvi_infer_vi_serves(const atvi_vi_weights *w) {
+  return atvi_infer_vi_permits(w) && !atvi_math_weights_few(w->psis.ess / (double)w->c.n);
+}
+
 bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
   atvi_idx n = w->c.n, most = n - n / 100;
   double *x = w->work, sum = 0, square = 0;

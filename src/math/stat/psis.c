@@ -29,6 +29,8 @@ bool atvi_math_psis_permits(atvi_idx n, double khat, double excess) {
 
 bool atvi_math_weights_agree(double top, double se) { return !(top > TOP_MOST) && !(se > LOG_MEAN_SE_MOST); }
 
+bool atvi_math_weights_few(double share) { return share < 0.1; }
+
 double atvi_math_psis_inflation(double khat) {
   double r = 0.5 / (1 - fmin(khat, 0.9));
   return khat > 0.5 ? r * r : 1;

@@ -80,6 +80,9 @@ bool atvi_math_psis_permits(atvi_idx n, double khat, double excess);
  * which is no objection. */
 bool atvi_math_weights_agree(double top, double se);
 
+/* Whether weights rest on few of the draws: they are worth less than a tenth of them. NaN: not known, which is no objection. */
+bool atvi_math_weights_few(double share);
+
 /* By how much standard errors computed from weights are too small for this khat: 1 up to 1/2, where the weights have a variance; beyond,
  * (0.5 / (1 - khat))^2, a rule of thumb (2 at 0.65), held from 0.9 on. */
 double atvi_math_psis_inflation(double khat);

@@ -262,6 +262,7 @@ static void one_voice(void) {
   CHECK(atvi_math_weights_agree(0.49, 0.49) && !atvi_math_weights_agree(0.51, 0.1) &&
         !atvi_math_weights_agree(0.1, 0.51));
   CHECK(atvi_math_weights_agree(NAN, NAN) && !atvi_math_weights_agree(NAN, HUGE_VAL));
+  CHECK(atvi_math_weights_few(0.09) && !atvi_math_weights_few(0.11) && !atvi_math_weights_few(NAN));
 }
 
 TESTS({"tails", tails_have_an_index}, {"voice", one_voice}, {"oracle", agrees_with_the_formulas},
