@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers of a fit that contradict each other are reported, each by itself. */
+#include "infer/vi_state.h"
+#include "testing.h"
+#include <math.h>
+#include <string.h>
+
+enum { N = 1000 };
+
+/* A fit of two parameters with log evidence -3 +- 0.01 that has nothing to contradict; the best of its draws is at -1, and so is the one maximum. */
+typedef struct {
+  atvi_vi v;
+  atvi_vi_weights w;
+  atvi_peak peak;
+  double log_pi[N], elbo, exact;
+} world;
+
+static world agreeing(void) {
+  world o = {.elbo = -3.02};
+  o.v.d = 2;
+  o.v.n_part = o.v.looked = 1;
+  o.v.log_absent = -HUGE_VAL;
+  o.peak = (atvi_peak){.log_pi = -1, .log_evidence = -3};
+  o.w.c.n = N;
+  o.w.psis.khat = 0.2;
+  o.w.psis.log_mean = -3;
+  o.w.se = 0.01;
+  o.w.noise = 1;
+  for (int i = 0; i < N; i++) o.log_pi[i] = -1 - 0.01 * i;
+  return o;
+}
+
+/* What is said begins with `text`; NULL: nothing is. */
+static void check(world *o, const char *text) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d;
+  const atvi_column column[2] = {{.name = "a"}, {.name = "b"}};
+  CHECK_OK(atvi_draws_new(ctx, 1, 1, 2, 2, column, false, &d));
+  o->w.c.log_pi = o->log_pi;
+  o->v.modes.n = 1;
+  o->v.modes.mode = &o->peak;
+  d->made->log_evidence = -3, d->made->log_evidence_se = 0.01;
+  d->made->elbo = o->elbo, d->made->exact = o->exact;
+  CHECK_OK(atvi_infer_vi_self_check(&o->v, &o->w, d));
+  CHECK_INT(d->n_message, text != NULL);
+  if (text && d->n_message == 1) {
+    CHECK(d->message[0].code == ATVI_CODE_EVIDENCE_CONTRADICTS && d->message[0].severity == ATVI_WARNING);
+    CHECK_MSG(strncmp(d->message[0].text, text, strlen(text)) == 0, "%s", d->message[0].text);
+  }
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+}
+
+static void what_agrees_is_not_mentioned(void) {
+  world o = agreeing();
+  check(&o, NULL);
+  o.exact = 1;
+  check(&o, NULL);
+}
+
+static void a_maximum_outside_the_draws(void) {
+  world o = agreeing();
+  o.peak.log_pi = 20, o.peak.log_evidence = 15;
+  check(&o, "The log evidence is -3.00, but one of the maxima found seems to hold e^18 times as much");
+  o.peak.probed = true, o.peak.log_probe = -30; /* draws around it say that there is nothing */
+  check(&o, NULL);
+}
+
+static void evidences_that_disagree(void) {
+  world o = agreeing();
+  o.elbo = -2.5;
+  check(&o, "The log evidence -3.00 is below its lower bound -2.50");
+  o = agreeing();
+  o.exact = 1, o.w.psis.log_mean = -4;
+  check(&o, "The log evidence is -3.00 by the chains and -4.00 by weighted draws");
+  o.w.top = 0.9; /* weights that are refused contradict nothing */
+  check(&o, NULL);
+}
+
+static void points_where_the_draws_are_not(void) {
+  world o = agreeing();
+  o.v.log_absent = -3 + log(0.5);
+  check(&o, "The log evidence is -3.00, but points annealed from the prior find 50 % as much");
+  o.v.looked = 0; /* a component came since */
+  check(&o, NULL);
+  o.v.uncovered = 0.2;
+  check(&o, "Points annealed from the prior find 20 % of the posterior");
+}
+
+static void weights_of_few_draws(void) {
+  world o = agreeing();
+  o.w.noise = 3;
+  check(&o, "The log evidence differs between independent parts of the draws by 3.0 times");
+  o = agreeing();
+  o.w.sd_gap = 0.2;
+  check(&o, "The sd of a parameter depends by 20 % on a few draws");
+}
+
+TESTS({"agree", what_agrees_is_not_mentioned}, {"maximum", a_maximum_outside_the_draws},
+      {"evidences", evidences_that_disagree}, {"absent", points_where_the_draws_are_not},
+      {"weights", weights_of_few_draws})
