@@ -260,12 +260,13 @@ static atvi_status compare_tangents(checking *c, atvi_text *out, atvi_idx n, uin
                      "draws from the prior\n",
                      y.off, y.points, DRAWS);
   else if (y.points)
-    atvi_io_text_add(out,
-                     "gradient    WRONG for %td of %td parameters: that of the log %s by %s is %.10g where "
-                     "%s = %.6g, but its tangent %.10g\n            This is a mistake in atvi, not in the "
-                     "model: please report it.\n",
-                     y.wrong, t->d, y.in_prior ? "prior" : "likelihood", t->param[y.param].name, y.gradient,
-                     t->param[y.param].name, y.x, y.tangent);
+    atvi_io_text_add(
+        out,
+        "gradient    WRONG for %td of %td parameters: that of the log %s by %s is %.10g where "
+        "%s = %.6g, but its tangent %.10g\n            Either a derivative in atvi is wrong, or its solver "
+        "fails there without noticing: please report it.\n",
+        y.wrong, t->d, y.in_prior ? "prior" : "likelihood", t->param[y.param].name, y.gradient,
+        t->param[y.param].name, y.x, y.tangent);
   return ATVI_OK;
 }
 

@@ -103,7 +103,7 @@ double atvi_infer_gradient_width(const atvi_param *p, double x);
  * measured, or it is wrong. */
 
 typedef struct {
-  /* points that were compared: density and gradient are finite there, and rounding leaves something to compare */
+  /* points that were compared: density, gradient and tangents are finite there, and rounding leaves something to compare */
   atvi_idx points;
   /* the largest difference in a random direction, relative to the sum of what the parameters contribute there */
   double off;

@@ -7,13 +7,14 @@
  * Step       Y_i = y + h sum_{j<i} a_ij k_j,  k_i = f(t + c_i h, Y_i), and with a dot for tangents
  *              Y_i' = y' + sum_{j<i} a_ij (h k_j' + h' k_j),   k_i' = df/dy Y_i' + df/dp p' + df/dt ((1 - c_i) t' + c_i t_end').
  * Implicit   with the diagonal g, (I - h g J) k_i' = f'(Y_i' without k_i'). The Jacobian's program, made by reverse mode, only helps: J k' in the residual is
- *            a tangent, and the solution is corrected until that is 0. With a wrong Jacobian there is a right solution or none.
+ *            a tangent, and the solution is corrected until that is 0. With a wrong Jacobian there is a right solution or none (NaN).
  * Times      of both ends move as events.c says. A root's follows from g' = 0, which is linear in t_end'. */
 #include "ode/work.h"
 #include <math.h>
 #include <string.h>
 
 static const double ROUNDING = 1e-15; /* a correction that is so small, relative to the solution, is one */
+static const double LOST = 1e-6;      /* and if the last is larger, the matrix is singular up to rounding */
 enum { CORRECTIONS = 30 };
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
@@ -87,9 +88,10 @@ static void solve(const step *s, const double *t, const double *y, const double 
   const atvi_idx size = w->n * ATVI_LANES;
   const double *const ins[] = {w->frozen ? w->frozen : t, y, w->par, w->tab, NULL, x, NULL, NULL};
   double *off = w->dual.off, *f = w->dual.unused;
+  double more[ATVI_LANES], most[ATVI_LANES];
   memset(x, 0, (size_t)size * sizeof *x);
   for (int it = 0; it < CORRECTIONS; it++) {
-    double more[ATVI_LANES] = {0}, most[ATVI_LANES] = {0};
+    for (int l = 0; l < ATVI_LANES; l++) more[l] = most[l] = 0;
     atvi_graph_prog_run(&s->ode->tangents->rhs, w->scratch, ins, (double *const[]){f, off});
     for (atvi_idx q = 0; q < size; q++) off[q] = b[q] - (x[q] - hg[q % ATVI_LANES] * off[q]);
     w->kern->lu_solve(w->linear.shape, w->n, w->linear.lu, w->linear.piv, off);
@@ -103,6 +105,8 @@ static void solve(const step *s, const double *t, const double *y, const double 
     for (int l = 0; l < ATVI_LANES; l++) done = done && !(in(s->r->mask, l) && more[l] > ROUNDING * most[l]);
     if (done) return;
   }
+  for (atvi_idx q = 0; q < size; q++)
+    if (!(more[q % ATVI_LANES] <= LOST * most[q % ATVI_LANES])) x[q] = NAN;
 }
 
 static void implicit_step(const step *s) {

@@ -89,9 +89,9 @@ static void wrong_ones_are_told(void) {
   y = with((mistake){.slot = 0, .at = 0, .factor = 1}, offsetof(atvi_model, setup_vjp));
   CHECK_INT(y.wrong, 0);
   /* a rule of the equations: all that goes through them is a little off */
-  y = with((mistake){.slot = 0, .at = 1, .factor = 1 + 1e-6}, offsetof(atvi_model, ode.vjp));
-  CHECK(y.wrong >= 3 && !y.in_prior && y.worst < 1e-3 && y.worst > 1e-8);
-  CHECK(y.off > 1e-9);
+  y = with((mistake){.slot = 0, .at = 1, .factor = 1 + 1e-4}, offsetof(atvi_model, ode.vjp));
+  CHECK(y.wrong >= 3 && !y.in_prior && y.worst < 1e-2 && y.worst > 1e-6);
+  CHECK(y.off > 1e-7);
 }
 
 /* Explicit steps with equations that are too stiff for them, and a state that dies out: the steps magnify rounding at some points of the prior,
