@@ -251,7 +251,7 @@ static bool kind_of(elab *e, const ast_expr *x, atvi_lang_term *term) {
   for (int k = 0; atvi_lang_process_name(k); k++) atvi_lang_guess(&g, atvi_lang_process_name(k));
   const char *hint = "there are emulator, exponential, matern32, matern52 and white";
   if (g.best) hint = atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best);
-  atvi_lang_error(e->s, x->at, hint, "'%.60s' is no process, and only processes can be added up",
+  atvi_lang_error(e->s, x->at, hint, "'%.60s' is not a process, and only processes can be added up",
                   x->word->text);
   return false;
 }

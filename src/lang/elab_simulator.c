@@ -445,7 +445,7 @@ static bool send(elab *e, const ast_setting *x, atvi_lang_simulator *sim) {
   bool json = strcmp(x->name, "json") == 0, *slot = json ? &sim->send_json : &sim->send_environment;
   if (!json && strcmp(x->name, "environment") != 0)
     atvi_lang_error(e->s, x->name_at, "there are 'send json' and 'send environment'",
-                    "'%.60s' is no way to send parameters", x->name);
+                    "'%.60s' is not a way to send parameters", x->name);
   else if (sim->worker)
     atvi_lang_error(e->s, x->at, "remove the line", "a worker gets its parameters as lines of JSON");
   else if (*slot)
@@ -465,7 +465,7 @@ static bool limit(elab *e, const ast_setting *x, double *out) {
     if (strcmp(x->name, UNITS[i].unit) == 0) unit = UNITS[i].seconds;
   *out = value * unit;
   if (unit == 0)
-    atvi_lang_error(e->s, x->name_at, "there are s, min, h and d: limit 30 min", "'%.60s' is no unit of time",
+    atvi_lang_error(e->s, x->name_at, "there are s, min, h and d: limit 30 min", "'%.60s' is not a unit of time",
                     x->name);
   else if (!(*out > 0 && *out < INFINITY))
     atvi_lang_error(e->s, x->value[0]->at, "for example: limit 30 min; without the line there is none",

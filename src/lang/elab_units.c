@@ -341,7 +341,7 @@ static bool position(elab *e, const elab_covariate *v, const atvi_csv *csv, atvi
   if (!hint) return atvi_lang_nomem(e->s), false;
   if (set)
     atvi_lang_data_error(e->s, csv, row, v->column, v->at, hint,
-                         "'%.60s' is no label of the index set '%.60s'", text, v->name);
+                         "'%.60s' is not a label of the index set '%.60s'", text, v->name);
   else
     atvi_lang_data_error(e->s, csv, row, v->column, v->at, hint, "'%.60s' is not a number", text);
   return false;

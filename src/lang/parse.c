@@ -623,7 +623,7 @@ static const setting_word *find(ast_parser *p, const setting_word *word) {
   const char *hint = g.best ? atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best)
                             : atvi_pool_printf(p->s->pool, "there are: %s", all ? all : "");
   if (!hint || !all) return atvi_lang_nomem(p->s), NULL;
-  atvi_lang_error(p->s, t->at, hint, "%s is no setting of this block", atvi_lang_token_text(p, t));
+  atvi_lang_error(p->s, t->at, hint, "%s is not a setting of this block", atvi_lang_token_text(p, t));
   return NULL;
 }
 

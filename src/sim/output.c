@@ -139,7 +139,7 @@ static atvi_status no_table(const job *j, const char *copy, size_t n) {
   const char *end = copy + n;
   for (const char *p = copy; p < end; p++) {
     size_t word = p == copy || p[-1] == '\t' || p[-1] == '\n' ? no_number(p, end) : 0;
-    if (word) return refuse(j, "%s has '%.*s', which is no finite number", source(j), (int)word, p);
+    if (word) return refuse(j, "%s has '%.*s', which is not a finite number", source(j), (int)word, p);
   }
   const char *stop = memchr(copy, '\n', n);
   if (stop == end - 1) return refuse(j, "%s has just '%.*s'", source(j), n > 61 ? 60 : (int)n - 1, copy);

@@ -332,7 +332,7 @@ M
   N=4 model ': {k} {m}; echo nan'
   sed -i 's/stdout csv/stdout columns column 1/' flow.atvi
   run "$ATVI" run flow.atvi -q
-  says "'nan', which is no finite number"
+  says "'nan', which is not a finite number"
 }
 
 @test "a simulator that removes the record is noticed" {

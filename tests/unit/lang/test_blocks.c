@@ -63,7 +63,7 @@ static void braces(void) {
 }
 
 static void settings(void) {
-  wrong_simulator("comand \"x\"", 1, "'comand' is no setting of this block");
+  wrong_simulator("comand \"x\"", 1, "'comand' is not a setting of this block");
   wrong_hint(P "simulator {\ncomand \"x\"\n}\n", 4, 1, "no setting", "did you mean 'command'?");
   wrong_hint(P "emulator q {\nfrequency 3\n}\n", 4, 1, "'frequency' is no setting",
              "there are: inputs, designs, outputs, mean, times, kernel, lengths, nugget, time, basis");
@@ -121,7 +121,7 @@ static void commands(void) {
   wrong_simulator("template \"a\" to \"c/../../b\"", 17, "not inside the folder");
   wrong_simulator("template \"a\" to \"\"", 17, "not inside the folder");
   wrong_simulator("template \"a\" to \"b\"\nworker", 1, "cannot have templates");
-  wrong_simulator("send xml", 6, "'xml' is no way to send parameters");
+  wrong_simulator("send xml", 6, "'xml' is not a way to send parameters");
   wrong_simulator("send", 5, "expected a name");
   wrong_simulator("send environment\nworker", 1, "lines of JSON");
   wrong("simulator {\ncommand \"x\"\nsend json\noutput q from stdout json\n}\nlet a = 1\n", 1, 1,
@@ -132,7 +132,7 @@ static void numbers_of_a_simulator(void) {
   wrong_simulator("limit 0", 7, "the limit must be above 0");
   wrong_simulator("limit -3 min", 7, "not -3");
   wrong_simulator("limit inf", 7, "finite");
-  wrong_simulator("limit 3 parsec", 9, "'parsec' is no unit of time");
+  wrong_simulator("limit 3 parsec", 9, "'parsec' is not a unit of time");
   wrong_simulator("limit k", 7, "the limit cannot use 'k': it is a parameter");
   wrong_simulator("limit", 6, "expected an expression");
   wrong_hint(P "simulator {\nlimit 30min\n}\n", 4, 7, "a number runs into a name", "30 min");
@@ -240,7 +240,7 @@ static void sums(void) {
   wrong_sum("matern52(1)", 13, "matern52(variance, range)");
   wrong_sum("white(1, 2)", 13, "white(variance)");
   wrong_sum("emulator(q) + wite(1)", 27, "did you mean 'white'?");
-  wrong_sum("normal(0, 1) + white(1)", 13, "'normal' is no process");
+  wrong_sum("normal(0, 1) + white(1)", 13, "'normal' is not a process");
   wrong_sum("emulator(q) - white(1)", 25, "unexpected '-'");
   wrong_sum("white(1) * 2", 22, "unexpected '*'");
   wrong_sum("white(1) + 2", 24, "expected a process and its arguments, found a number");
