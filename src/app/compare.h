@@ -165,8 +165,6 @@ ATVI_CHECKED atvi_status atvi_app_candidates_compare(atvi_pool *pool, atvi_candi
 /* "a, b and c" of name[n]; NULL: out of memory. */
 const char *atvi_app_candidates_list(atvi_pool *pool, atvi_idx n, const char *const *name);
 
-/* Fields of atvi_candidate and atvi_shared_value. */
-extern const atvi_fields atvi_app_candidate_fields, atvi_app_shared_fields;
 /* Table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_candidates_text(atvi_pool *pool, const atvi_candidates *c,
                                                   const char **text);

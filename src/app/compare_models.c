@@ -474,7 +474,7 @@ static const atvi_field CANDIDATE[] = {
     ATVI_FIELD_SHOWN("khat_above", WHOLE, atvi_candidate, khat_above, "bad k", 7, FIXED, 0),
     FIXED("stacking_weight", weight, "weight", 9, 3),
 };
-const atvi_fields atvi_app_candidate_fields = ATVI_FIELDS(CANDIDATE);
+static const atvi_fields CANDIDATE_FIELDS = ATVI_FIELDS(CANDIDATE);
 
 #define SHARED_NUMBER(key, member, heading, width)                                                           \
   ATVI_FIELD_SHOWN(key, REAL, atvi_shared_value, member, heading, width, SIZE, 0)
@@ -487,7 +487,7 @@ static const atvi_field SHARED[] = {
     SHARED_NUMBER("high", hpd95[1], "to", 12),
     ATVI_FIELD_SHOWN("difference", REAL, atvi_shared_value, difference, "in sds", 9, FIXED, 2),
 };
-const atvi_fields atvi_app_shared_fields = ATVI_FIELDS(SHARED);
+static const atvi_fields SHARED_FIELDS = ATVI_FIELDS(SHARED);
 
 static const char
     EVIDENCE[] =
@@ -515,19 +515,19 @@ static atvi_candidate shown(const atvi_candidates *c, atvi_idx k) {
 /* A table of the fits, if `known` is known for any. */
 static void fits(atvi_text *t, const atvi_candidates *c, const char *title, const char *known,
                  const char *keys) {
-  const atvi_field *f = atvi_io_fields_find(&atvi_app_candidate_fields, known);
+  const atvi_field *f = atvi_io_fields_find(&CANDIDATE_FIELDS, known);
   int width = name_width(c);
   bool some = false, doubtful = false;
   for (atvi_idx k = 0; k < c->n; k++) some = some || !isnan(atvi_io_field_number(f, &c->of[k]));
   if (!some) return;
   atvi_io_text_add(t, "\n%-*s", width, title);
-  atvi_io_fields_heading(t, &atvi_app_candidate_fields, keys);
+  atvi_io_fields_heading(t, &CANDIDATE_FIELDS, keys);
   for (atvi_idx k = 0; k < c->n; k++) {
     atvi_candidate m = shown(c, k);
     bool mark = keys == EVIDENCE && m.doubtful;
     atvi_io_text_add(t, "\n");
     atvi_io_text_label(t, width, m.name);
-    atvi_io_fields_row(t, &atvi_app_candidate_fields, &m, keys, "-");
+    atvi_io_fields_row(t, &CANDIDATE_FIELDS, &m, keys, "-");
     if (mark) atvi_io_text_add(t, " *");
     doubtful = doubtful || mark;
   }
@@ -553,7 +553,7 @@ static void quantities(atvi_text *t, const atvi_candidates *c) {
   if (name > ATVI_TEXT_WIDTH - 57 - 1 - fit) name = ATVI_TEXT_WIDTH - 57 - 1 - fit;
   if (c->n_shared == 0) return;
   atvi_io_text_add(t, "\n%-*s %-*s", name, "shared", fit, "");
-  atvi_io_fields_heading(t, &atvi_app_shared_fields, QUANTITY_SHOWN);
+  atvi_io_fields_heading(t, &SHARED_FIELDS, QUANTITY_SHOWN);
   atvi_io_text_add(t, "\n");
   for (atvi_idx i = 0; i < c->n_shared && i < QUANTITIES_SHOWN; i++)
     for (atvi_idx k = 0; k < c->shared[i].n; k++) {
@@ -562,7 +562,7 @@ static void quantities(atvi_text *t, const atvi_candidates *c) {
       atvi_io_text_label(t, fit, c->shared[i].of[k].fit);
       atvi_shared_value x = c->shared[i].of[k];
       if (fabs(x.difference) < 0.005) x.difference = 0; /* no -0.00 */
-      atvi_io_fields_row(t, &atvi_app_shared_fields, &x, QUANTITY_SHOWN, "-");
+      atvi_io_fields_row(t, &SHARED_FIELDS, &x, QUANTITY_SHOWN, "-");
       atvi_io_text_add(t, "\n");
     }
   if (c->n_shared > QUANTITIES_SHOWN)
@@ -595,9 +595,9 @@ static void csv_fit(atvi_text *t, const atvi_candidate *m) {
   atvi_app_compare_word(t, m->name, "method", m->method);
   atvi_app_compare_word(t, m->name, "verdict", m->verdict);
   if (m->reason) atvi_app_compare_word(t, m->name, "reason", m->reason);
-  atvi_io_fields_lines(t, lead, &atvi_app_candidate_fields, m, "observations");
-  atvi_io_fields_lines(t, lead, &atvi_app_candidate_fields, m, EVIDENCE);
-  atvi_io_fields_lines(t, lead, &atvi_app_candidate_fields, m, LOO);
+  atvi_io_fields_lines(t, lead, &CANDIDATE_FIELDS, m, "observations");
+  atvi_io_fields_lines(t, lead, &CANDIDATE_FIELDS, m, EVIDENCE);
+  atvi_io_fields_lines(t, lead, &CANDIDATE_FIELDS, m, LOO);
 }
 
 atvi_status atvi_app_candidates_csv(atvi_pool *pool, const atvi_candidates *c, const char **text) {
@@ -608,7 +608,7 @@ atvi_status atvi_app_candidates_csv(atvi_pool *pool, const atvi_candidates *c, c
     for (atvi_idx k = 0; k < c->shared[i].n; k++) {
       const atvi_shared_value *x = &c->shared[i].of[k];
       const char *lead = atvi_app_compare_lead(pool, x->fit, c->shared[i].kind, c->shared[i].name);
-      if (lead) atvi_io_fields_lines(&t, lead, &atvi_app_shared_fields, x, QUANTITY);
+      if (lead) atvi_io_fields_lines(&t, lead, &SHARED_FIELDS, x, QUANTITY);
     }
   t.failed = t.failed || atvi_pool_failed(pool);
   return atvi_io_text_get(&t, text);
@@ -641,7 +641,7 @@ atvi_status atvi_app_candidates_json(atvi_pool *pool, const atvi_candidates *c, 
   atvi_io_json_list(&w, "fits");
   for (atvi_idx k = 0; k < c->n; k++) {
     atvi_io_json_object(&w, NULL);
-    atvi_io_fields_json(&w, &atvi_app_candidate_fields, &c->of[k], NULL);
+    atvi_io_fields_json(&w, &CANDIDATE_FIELDS, &c->of[k], NULL);
     atvi_io_json_end(&w);
   }
   atvi_io_json_end(&w);
@@ -653,8 +653,8 @@ atvi_status atvi_app_candidates_json(atvi_pool *pool, const atvi_candidates *c, 
     atvi_io_json_list(&w, "fits");
     for (atvi_idx k = 0; k < c->shared[i].n; k++) {
       atvi_io_json_object(&w, NULL);
-      atvi_io_fields_json(&w, &atvi_app_shared_fields, &c->shared[i].of[k], "fit");
-      atvi_io_fields_json(&w, &atvi_app_shared_fields, &c->shared[i].of[k], QUANTITY);
+      atvi_io_fields_json(&w, &SHARED_FIELDS, &c->shared[i].of[k], "fit");
+      atvi_io_fields_json(&w, &SHARED_FIELDS, &c->shared[i].of[k], QUANTITY);
       atvi_io_json_end(&w);
     }
     atvi_io_json_end(&w);

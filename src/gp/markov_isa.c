@@ -51,14 +51,14 @@ ALWAYS void predict_any(const int S, const bool diagonal, const vec *A, vec *x, 
 /* g = P h */
 ALWAYS void seen(const int S, const bool diagonal, const double *head, const vec *P, vec *g) {
   for (int i = 0; i < S; i++) {
-    g[i] = diagonal ? P[low(i, 0)] : P[low(i, 0)] * head[0];
-    for (int j = 1; j < S; j++) g[i] += diagonal ? P[low(i, j)] : P[low(i, j)] * head[j];
+    g[i] = diagonal ? P[low(i, 0)] : (vec)(P[low(i, 0)] * head[0]);
+    for (int j = 1; j < S; j++) g[i] += diagonal ? P[low(i, j)] : (vec)(P[low(i, j)] * head[j]);
   }
 }
 
 ALWAYS vec dot_head(const int S, const bool diagonal, const double *head, const vec *x) {
-  vec sum = all_of(0);
-  for (int i = 0; i < S; i++) sum += diagonal ? x[i] : x[i] * head[i];
+  vec sum = vec_of(0);
+  for (int i = 0; i < S; i++) sum += diagonal ? x[i] : (vec)(x[i] * head[i]);
   return sum;
 }
 
@@ -68,8 +68,8 @@ typedef struct {
 } tally;
 
 ALWAYS void tally_close(tally *t) {
-  t->exponent += log_of(t->product) * (1 / LOG_2);
-  t->product = all_of(1);
+  t->exponent += vec_log(t->product) * (1 / LOG_2);
+  t->product = vec_of(1);
   t->count = 0;
 }
 
@@ -87,9 +87,9 @@ ALWAYS void forward(const int S, const bool diagonal, const bool keep, job *o) {
   const int packed = S * (S + 1) / 2;
   const vec w = o->set.white;
   vec x[MOST], P[PACKED], g[MOST];
-  tally sum = {all_of(1), all_of(0), all_of(0), 0};
+  tally sum = {vec_of(1), vec_of(0), vec_of(0), 0};
   veci good = o->set.good;
-  for (int i = 0; i < S; i++) x[i] = all_of(0);
+  for (int i = 0; i < S; i++) x[i] = vec_of(0);
   for (int i = 0; i < packed; i++) P[i] = o->start[i];
   for (atvi_idx k = 0; k < path->n; k++) {
     if (k > 0) predict_any(S, diagonal, o->table + path->step[k] * m->entry, x, P);
@@ -127,7 +127,7 @@ static void settle(const job *jb, atvi_idx u, gathering *c, vec *var_bar, vec *r
   for (int k = 0; k < m->n_term; k++) {
     const int f = m->first[k], b = atvi_gp_markov_order(m->kind[k]), size = b * (b + 1) / 2;
     const vec *unit = jb->table + u * m->entry + m->unit_at[k], *slope = unit + size;
-    vec a_bar = all_of(0), v_bar = all_of(0), steep = all_of(0);
+    vec a_bar = vec_of(0), v_bar = vec_of(0), steep = vec_of(0);
     for (int i = 0; i < b; i++)
       for (int j = 0; j < b; j++) {
         a_bar += F[b][i * b + j] * c->G[(f + i) * S + f + j];
@@ -138,8 +138,8 @@ static void settle(const job *jb, atvi_idx u, gathering *c, vec *var_bar, vec *r
     rate_bar[k] += (a_bar + jb->set.var[k] * steep) * m->dt[u];
     var_bar[k] += v_bar;
   }
-  for (int i = 0; i < S * S; i++) c->G[i] = all_of(0);
-  for (int i = 0; i < S * (S + 1) / 2; i++) c->Q_bar[i] = all_of(0);
+  for (int i = 0; i < S * S; i++) c->G[i] = vec_of(0);
+  for (int i = 0; i < S * (S + 1) / 2; i++) c->Q_bar[i] = vec_of(0);
 }
 
 /* Adds the contribution of a step to the sums; P_bar, x_bar become those before the step. */
@@ -152,7 +152,7 @@ ALWAYS void step_back(const int S, const bool diagonal, const vec *A, const vec 
       vec sum = P_bar[low(i, i)] * (P[low(i, j)] - Q[low(i, j)]);
       for (int k = 0; k < S; k++) {
         if (k == i) continue;
-        sum += P_bar[low(i, k)] * (diagonal ? P[low(k, j)] : P[low(k, j)] - Q[low(k, j)]);
+        sum += P_bar[low(i, k)] * (diagonal ? P[low(k, j)] : (vec)(P[low(k, j)] - Q[low(k, j)]));
       }
       c->G[i * S + j] += x_bar[i] * x[j] + 2 * sum;
     }
@@ -171,7 +171,7 @@ ALWAYS vec value_back(const int S, const bool diagonal, const double *head, cons
                       vec *x_bar, vec *s_bar) {
   const int packed = S * (S + 1) / 2;
   const vec inv = tape[packed + S], e = tape[packed + S + 1], f = e * inv;
-  vec g[MOST], t[MOST], xg = all_of(0), gtg = all_of(0);
+  vec g[MOST], t[MOST], xg = vec_of(0), gtg = vec_of(0);
   seen(S, diagonal, head, tape, g);
   for (int i = 0; i < S; i++) {
     t[i] = P_bar[low(i, 0)] * g[0];
@@ -182,9 +182,9 @@ ALWAYS vec value_back(const int S, const bool diagonal, const double *head, cons
   vec e_bar = (xg - e) * inv, inv2 = inv * inv;
   *s_bar = (gtg + e * (0.5 * e - xg)) * inv2 - 0.5 * inv;
   for (int i = 0; i < S; i++) { /* t becomes half of g_bar */
-    vec h = diagonal ? *s_bar : *s_bar * head[i];
+    vec h = diagonal ? *s_bar : (vec)(*s_bar * head[i]);
     t[i] = 0.5 * (x_bar[i] * f + h) - t[i] * inv;
-    x_bar[i] -= diagonal ? e_bar : e_bar * head[i];
+    x_bar[i] -= diagonal ? e_bar : (vec)(e_bar * head[i]);
   }
   for (int i = 0; i < S; i++)
     for (int j = 0; j <= i; j++) P_bar[low(i, j)] += diagonal ? t[i] + t[j] : t[i] * head[j] + t[j] * head[i];
@@ -195,11 +195,11 @@ ALWAYS void backward(const int S, const bool diagonal, job *o) {
   const atvi_markov *m = o->m;
   const atvi_markov_path *path = &m->value;
   const int packed = S * (S + 1) / 2;
-  const vec nan = all_of(NAN);
+  const vec nan = vec_of(NAN);
   vec x_bar[MOST], P_bar[PACKED], s_bar;
   gathering c = {0};
-  for (int i = 0; i < S; i++) x_bar[i] = all_of(0);
-  for (int i = 0; i < packed; i++) P_bar[i] = all_of(0);
+  for (int i = 0; i < S; i++) x_bar[i] = vec_of(0);
+  for (int i = 0; i < packed; i++) P_bar[i] = vec_of(0);
   for (atvi_idx k = path->n - 1; k >= 0; k--) {
     const vec *tape = o->tape + k * tape_size(S);
     vec e_bar = value_back(S, diagonal, m->head, tape, P_bar, x_bar, &s_bar);
@@ -259,7 +259,7 @@ static void run(job *o) {
 void ATVI_ISA_NAME(atvi_gp_markov_density)(const atvi_markov *m, atvi_markov_work *w, const double *par,
                                            const double *resid, double *log_density, double *par_bar,
                                            double *resid_bar) {
-  const vec nan = all_of(NAN);
+  const vec nan = vec_of(NAN);
   for (int at = 0; at < ATVI_LANES; at += PER_VEC) {
     job o = {.m = m, .resid = resid + at, .table = (vec *)w->table, .tape = (vec *)w->tape};
     if (resid_bar) o.resid_bar = resid_bar + at;
@@ -270,7 +270,7 @@ void ATVI_ISA_NAME(atvi_gp_markov_density)(const atvi_markov *m, atvi_markov_wor
     put(log_density + at, pick(o.good, o.log_density, nan));
     for (int k = 0; resid_bar && k < m->n_term; k++) {
       bool white = m->kind[k] == ATVI_GP_WHITE;
-      vec length_bar = white ? all_of(0) : -o.rate_bar[k] * o.set.rate[k] / o.set.length[k];
+      vec length_bar = white ? vec_of(0) : (vec)(-o.rate_bar[k] * o.set.rate[k] / o.set.length[k]);
       put(par_bar + 2 * k * ATVI_LANES + at, pick(o.good, white ? o.white_bar : o.var_bar[k], nan));
       put(par_bar + (2 * k + 1) * ATVI_LANES + at, pick(o.good, length_bar, nan));
     }

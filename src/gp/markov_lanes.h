@@ -17,70 +17,24 @@
 #define ATVI_GP_MARKOV_LANES_H
 
 #include "gp/markov_detail.h"
-#include <math.h>
+#include "math/vec.h"
 #include <string.h>
-
-#if defined __AVX512F__
-#define WIDTH 64
-#elif defined __AVX__
-#define WIDTH 32
-#else
-#define WIDTH 16
-#endif
-#define ALWAYS static inline __attribute__((always_inline))
-
-typedef double vec __attribute__((vector_size(WIDTH)));
-typedef double vec_any __attribute__((vector_size(WIDTH), __may_alias__, aligned(8)));
-typedef int64_t veci __attribute__((vector_size(WIDTH)));
-typedef uint64_t vecu __attribute__((vector_size(WIDTH)));
-enum { PER_VEC = WIDTH / sizeof(double), PARTS = ATVI_LANES / PER_VEC };
 
 #define SMALLEST 1e-290 /* range of a variance in which its logarithm and inverse are safe */
 #define LARGEST 1e290
 #define FARTHEST 350.0 /* e^{-2a} is not yet denormal; after longer steps a process has no memory */
 
-ALWAYS vec all_of(double a) { return (vec){0} + a; }
 ALWAYS vec get(const double *p) { return (vec) * (const vec_any *)p; }
 ALWAYS void put(double *p, vec v) { *(vec_any *)p = (vec_any)v; }
-ALWAYS vec pick(veci mask, vec a, vec b) { return (vec)((mask & (veci)a) | (~mask & (veci)b)); }
 /* Lower triangle, row after row. */
 ALWAYS int low(int i, int j) { return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i; }
-
-ALWAYS vec root(vec x) {
-  for (int i = 0; i < PER_VEC; i++) x[i] = sqrt(x[i]);
-  return x;
-}
-
-/* e^x for -708 <= x <= 0: x = k log 2 + r, Taylor of degree 13 in |r| <= 0.35, by halves so that the chain is
- * short. */
-ALWAYS vec exp_of(vec x) {
-  const vec magic = all_of(0x1.8p52); /* adding it rounds to a whole number, which its last bits then hold */
-  vec t = x * 0x1.71547652b82fep0 + magic, k = t - magic;
-  vec r = (x - k * 0x1.62e42fep-1) - k * 0x1.f473de6af278fp-30;
-  vec r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
-  vec p0 = (1.0 / 2 + r * (1.0 / 6)) + r2 * (1.0 / 24 + r * (1.0 / 120));
-  vec p1 = (1.0 / 720 + r * (1.0 / 5040)) + r2 * (1.0 / 40320 + r * (1.0 / 362880));
-  vec p2 = (1.0 / 3628800 + r * (1.0 / 39916800)) + r2 * (1.0 / 479001600 + r * (1.0 / 6227020800));
-  vec e = 1 + (r + r2 * (p0 + r4 * p1 + r8 * p2));
-  return (vec)((vecu)e + ((vecu)t << 52));
-}
-
-/* log x for normal x > 0: x = 2^k m, m in [sqrt(1/2), sqrt 2), log m = 2 atanh((m - 1)/(m + 1)). */
-ALWAYS vec log_of(vec x) {
-  vecu bits = (vecu)x + 0x00095f619980c433u; /* adds 1 to the exponent from sqrt 2 on */
-  vec k = (vec)((bits >> 52) | 0x4330000000000000u) - (0x1p52 + 1023);
-  vec m = (vec)((vecu)x - (((bits >> 52) - 1023u) << 52));
-  vec f = (m - 1.0) / (m + 1.0), s = f * f, p = all_of(1.0 / 21);
-  for (int i = 19; i >= 1; i -= 2) p = p * s + 1.0 / i;
-  return k * 0x1.62e42fefa39efp-1 + 2.0 * f * p;
-}
 
 /* int_0^a s^n e^{-2s} ds = n! / 2^{n+1} (1 - e^{-z} sum_{j <= n} z^j / j!), z = 2a, gone = e^{-z}; and =
  * a^{n+1} e^{-z} / (n+1) (1 + z/(n+2) (1 + z/(n+3) ...)) if the difference cancels. n is 0, 2 or 4. */
 ALWAYS vec gathered(const int n, vec a, vec gone) {
   const int terms = 18 + 2 * n; /* the rest is below 1e-17 of the sum up to z = join */
   const double join = 1 + 0.5 * n;
-  vec z = 2 * a, near = pick(z < join, z, all_of(join)), sum = all_of(1), part = all_of(1), power = a;
+  vec z = 2 * a, near = pick(z < join, z, vec_of(join)), sum = vec_of(1), part = vec_of(1), power = a;
   double scale = 0.5;
   for (int j = n + terms; j >= n + 2; j--) sum = sum * (near * (1.0 / j)) + 1;
   for (int j = n; j >= 1; j--) part = part * (z * (1.0 / j)) + 1;
@@ -133,13 +87,13 @@ typedef struct {
 
 ALWAYS void read_settings(const atvi_markov *m, const double *par, settings *s) {
   static const double root_of[4] = {0, 1, 1.7320508075688772, 2.2360679774997896};
-  s->white = all_of(0);
+  s->white = vec_of(0);
   s->good = ~(veci){0};
   for (int k = 0; k < m->n_term; k++) {
     vec v = get(par + 2 * k * ATVI_LANES), l = get(par + (2 * k + 1) * ATVI_LANES);
     s->good &= (v >= 0) & (v <= LARGEST);
     if (m->kind[k] == ATVI_GP_WHITE) {
-      l = all_of(1);
+      l = vec_of(1);
       s->white += v;
     }
     s->good &= (l > 0) & (l <= LARGEST);
@@ -149,7 +103,7 @@ ALWAYS void read_settings(const atvi_markov *m, const double *par, settings *s) 
 
 /* The covariance before the first row, start[S (S + 1) / 2]. */
 static ATVI_UNUSED void stationary(const atvi_markov *m, const settings *s, vec *start) {
-  for (int i = 0; i < m->n_state * (m->n_state + 1) / 2; i++) start[i] = all_of(0);
+  for (int i = 0; i < m->n_state * (m->n_state + 1) / 2; i++) start[i] = vec_of(0);
   for (int k = 0; k < m->n_term; k++) {
     int f = m->first[k];
     vec v = s->var[k];
@@ -166,14 +120,14 @@ static ATVI_UNUSED void tabulate(const atvi_markov *m, const settings *s, vec *t
   const int S = m->n_state;
   for (atvi_idx u = 0; u < m->n_dt; u++) {
     vec *A = table + u * m->entry, *Q = A + S * S;
-    for (int i = 0; i < S * S + S * (S + 1) / 2; i++) A[i] = all_of(0);
+    for (int i = 0; i < S * S + S * (S + 1) / 2; i++) A[i] = vec_of(0);
     for (int k = 0; k < m->n_term; k++) {
       if (m->kind[k] == ATVI_GP_WHITE) continue;
       const int f = m->first[k], b = atvi_gp_markov_order(m->kind[k]), size = b * (b + 1) / 2;
       vec *unit = A + m->unit_at[k], *slope = unit + size, *at = A + f * S + f, a = s->rate[k] * m->dt[u];
       veci far = a >= FARTHEST;
-      a = pick(far, all_of(FARTHEST), a);
-      vec e = pick(far, all_of(0), exp_of(-a));
+      a = pick(far, vec_of(FARTHEST), a);
+      vec e = pick(far, vec_of(0), vec_exp(-a));
       if (b == 1) step_exponential(a, e, at, unit, slope);
       if (b == 2) step_matern32(a, e, S, at, unit, slope);
       if (b == 3) step_matern52(a, e, S, at, unit, slope);

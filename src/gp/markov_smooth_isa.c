@@ -27,7 +27,7 @@ static void forward(job *o) {
   const atvi_markov *m = o->m;
   const int S = m->n_state, packed = S * (S + 1) / 2;
   vec x[MOST], P[PACKED];
-  for (int i = 0; i < S; i++) x[i] = all_of(0);
+  for (int i = 0; i < S; i++) x[i] = vec_of(0);
   stationary(m, &o->set, P);
   for (atvi_idx k = 0; k < m->n; k++) {
     vec *tape = o->tape + k * tape_size(S), g[MOST], s = o->set.white;
@@ -40,7 +40,7 @@ static void forward(job *o) {
     if (!m->used[k]) continue;
     vec e = get(o->resid + k * ATVI_LANES);
     for (int i = 0; i < S; i++) {
-      g[i] = all_of(0);
+      g[i] = vec_of(0);
       for (int j = 0; j < S; j++) g[i] += P[low(i, j)] * m->head[j];
       s += g[i] * m->head[i];
       e -= x[i] * m->head[i];
@@ -62,12 +62,12 @@ static void include(job *o, atvi_idx i, vec *rho, vec *M) {
   const vec *tape = o->tape + i * tape_size(S), inv = tape[packed + S], e = tape[packed + S + 1];
   vec gain[MOST], k[MOST], u = e * inv, D = inv;
   for (int a = 0; a < S; a++) {
-    gain[a] = all_of(0);
+    gain[a] = vec_of(0);
     for (int b = 0; b < S; b++) gain[a] += tape[low(a, b)] * m->head[b];
     gain[a] *= inv;
   }
   for (int a = 0; a < S; a++) {
-    k[a] = all_of(0);
+    k[a] = vec_of(0);
     for (int b = 0; b < S; b++) k[a] += M[low(a, b)] * gain[b];
     u -= gain[a] * rho[a];
   }
@@ -77,45 +77,45 @@ static void include(job *o, atvi_idx i, vec *rho, vec *M) {
     for (int b = 0; b <= a; b++)
       M[low(a, b)] += D * (m->head[a] * m->head[b]) - (k[a] * m->head[b] + k[b] * m->head[a]);
   }
-  const vec nan = all_of(NAN), r = get(o->resid + i * ATVI_LANES);
+  const vec nan = vec_of(NAN), r = get(o->resid + i * ATVI_LANES);
   if (o->loo_mean) put(o->loo_mean + i * ATVI_LANES, pick(o->good, r - u / D, nan));
   if (o->loo_var) put(o->loo_var + i * ATVI_LANES, pick(o->good, 1 / D, nan));
 }
 
 /* Variance of the value picked out by h[S] (0 or 1). */
 static vec left_over(int S, const vec *P, const vec *M, const double *h) {
-  vec Ph[MOST], sum = all_of(0);
+  vec Ph[MOST], sum = vec_of(0);
   for (int a = 0; a < S; a++) {
-    Ph[a] = all_of(0);
+    Ph[a] = vec_of(0);
     for (int b = 0; b < S; b++) Ph[a] += P[low(a, b)] * h[b];
     sum += Ph[a] * h[a];
   }
   for (int a = 0; a < S; a++) {
-    vec t = all_of(0);
+    vec t = vec_of(0);
     for (int b = 0; b < S; b++) t += M[low(a, b)] * Ph[b];
     sum -= t * Ph[a];
   }
-  return pick(sum > 0, sum, all_of(0)); /* rounding */
+  return pick(sum > 0, sum, vec_of(0)); /* rounding */
 }
 
 static void report(job *o, atvi_idx i, const vec *rho, const vec *M) {
   const atvi_markov *m = o->m;
   const int S = m->n_state, packed = S * (S + 1) / 2;
-  const vec *P = o->tape + i * tape_size(S), *x = P + packed, nan = all_of(NAN);
-  vec total = all_of(0), var = all_of(0);
+  const vec *P = o->tape + i * tape_size(S), *x = P + packed, nan = vec_of(NAN);
+  vec total = vec_of(0), var = vec_of(0);
   bool alone = !m->used[i] && o->loo_var;
   for (int k = 0; k < m->n_term; k++) {
     const atvi_idx at = (k * m->n + i) * ATVI_LANES;
     const int f = m->first[k];
     bool white = m->kind[k] == ATVI_GP_WHITE;
-    vec mean = white ? all_of(0) : x[f];
+    vec mean = white ? vec_of(0) : x[f];
     for (int b = 0; b < S && !white; b++) mean += P[low(f, b)] * rho[b];
     total += mean;
     if (o->mean) put(o->mean + at, pick(o->good, mean, nan));
     if (!o->var_term) continue;
     double h[MOST] = {0};
     if (!white) h[f] = 1;
-    put(o->var_term + at, pick(o->good, white ? all_of(0) : left_over(S, P, M, h), nan));
+    put(o->var_term + at, pick(o->good, white ? vec_of(0) : left_over(S, P, M, h), nan));
   }
   if (o->var || alone) var = left_over(S, P, M, m->head);
   if (o->var) put(o->var + i * ATVI_LANES, pick(o->good, var, nan));
@@ -139,8 +139,8 @@ void ATVI_ISA_NAME(atvi_gp_markov_back)(const atvi_markov *m, atvi_markov_work *
     o.good = o.set.good;
     tabulate(m, &o.set, o.table);
     forward(&o);
-    for (int i = 0; i < MOST; i++) rho[i] = all_of(0);
-    for (int i = 0; i < PACKED; i++) M[i] = all_of(0);
+    for (int i = 0; i < MOST; i++) rho[i] = vec_of(0);
+    for (int i = 0; i < PACKED; i++) M[i] = vec_of(0);
     for (atvi_idx i = m->n - 1; i >= 0; i--) {
       if (m->used[i]) include(&o, i, rho, M);
       report(&o, i, rho, M);
@@ -157,9 +157,9 @@ ALWAYS void add_noise(const vec *C, int b, const vec *z, vec *x) {
       vec sum = C[low(i, j)];
       for (int k = 0; k < j; k++) sum -= L[low(i, k)] * L[low(j, k)];
       if (i == j)
-        L[low(i, i)] = root(pick(sum > 0, sum, all_of(0)));
+        L[low(i, i)] = vec_sqrt(pick(sum > 0, sum, vec_of(0)));
       else
-        L[low(i, j)] = pick(L[low(j, j)] > 0, sum / L[low(j, j)], all_of(0));
+        L[low(i, j)] = pick(L[low(j, j)] > 0, sum / L[low(j, j)], vec_of(0));
     }
   for (int i = 0; i < b; i++)
     for (int j = 0; j <= i; j++) x[i] += L[low(i, j)] * z[j];
@@ -178,11 +178,11 @@ static void sample_term(const atvi_markov *m, const settings *s, int k, const ve
       noise[r] = get(z + (i * S + f + r) * ATVI_LANES);
       for (int c = 0; c < b && i > 0; c++) y[r] += A[(f + r) * S + f + c] * x[c];
       for (int c = 0; c <= r; c++)
-        C[low(r, c)] = i > 0 ? s->var[k] * unit[low(r, c)] : start[low(f + r, f + c)];
+        C[low(r, c)] = i > 0 ? (vec)(s->var[k] * unit[low(r, c)]) : start[low(f + r, f + c)];
     }
     add_noise(C, b, noise, y);
     for (int r = 0; r < b; r++) x[r] = y[r];
-    vec value = pick(s->good, x[0], all_of(NAN));
+    vec value = pick(s->good, x[0], vec_of(NAN));
     put(part + i * ATVI_LANES, value);
     put(sum + i * ATVI_LANES, get(sum + i * ATVI_LANES) + value);
   }
@@ -200,6 +200,6 @@ void ATVI_ISA_NAME(atvi_gp_markov_sample)(const atvi_markov *m, atvi_markov_work
         sample_term(m, &s, k, (const vec *)w->table, w->state + at, w->part + k * m->n * ATVI_LANES + at,
                     w->sum + at);
     for (atvi_idx i = 0; i < m->n; i++)
-      put(w->sum + i * ATVI_LANES + at, pick(s.good, get(w->sum + i * ATVI_LANES + at), all_of(NAN)));
+      put(w->sum + i * ATVI_LANES + at, pick(s.good, get(w->sum + i * ATVI_LANES + at), vec_of(NAN)));
   }
 }

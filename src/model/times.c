@@ -151,14 +151,7 @@ static atvi_status find_prev(atvi_model *m) {
 }
 
 atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t) {
-  atvi_idx lo = 0, hi = n - 1;
-  while (lo < hi) {
-    atvi_idx mid = (lo + hi) / 2;
-    if (time[mid] < t)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
+  atvi_idx lo = count_below(n - 1, time, t);
   if (lo > 0 && fabs(time[lo - 1] - t) < fabs(time[lo] - t)) lo--;
   return lo;
 }

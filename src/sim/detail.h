@@ -216,8 +216,6 @@ ATVI_CHECKED atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *
 
 /* Creates the folder again. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path);
-/* {"k":0.31,...} and a line end. NULL: out of memory. */
-const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x);
 
 enum { ATVI_SIM_TAIL = 2000 }; /* bytes of the log that are kept */
 

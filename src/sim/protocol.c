@@ -27,7 +27,8 @@ atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path) {
   return atvi_io_dir_make(s->ctx, path, false);
 }
 
-const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x) {
+/* {"k":0.31,...} and a line end. NULL: out of memory. */
+static const char *line_of(const atvi_simulator *s, atvi_pool *pool, const double *x) {
   atvi_text t = {.pool = pool};
   const char *text;
   for (atvi_idx i = 0; i < s->spec.d; i++) {
@@ -136,7 +137,7 @@ atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t 
   ATVI_TRY(write_files(s, slot, x));
   atvi_proc_spec p = {.folder = slot->folder, .guard = &s->guard};
   if (s->spec.send_json) {
-    const char *line = atvi_sim_line(s, slot->pool, x);
+    const char *line = line_of(s, slot->pool, x);
     if (!line) return ATVI_ENOMEM;
     ATVI_TRY(write_file(s, slot, STDIN, line, strlen(line)));
     p.in = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDIN);
@@ -294,7 +295,7 @@ static void give(atvi_sim_slot *slot) {
 atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const double *x) {
   bool more;
   int status;
-  slot->line = atvi_sim_line(s, slot->pool, x);
+  slot->line = line_of(s, slot->pool, x);
   if (!slot->line) return ATVI_ENOMEM;
   slot->n_line = strlen(slot->line);
   slot->sent = 0;
