@@ -2,7 +2,6 @@
 /* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is append-only:
  * existing bytes stay, and the file is replaced in one step. */
 #include "app/common.h"
-#include "app/program.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include "math/stat/stat.h"

@@ -4,7 +4,6 @@
  * inputs. */
 #include "app/app.h"
 #include "app/common.h"
-#include "app/program.h"
 #include "app/report.h"
 #include "io/file.h"
 #include "io/fields.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The emulators that a fit uses, and what commands say about emulators: doubts with their advice. */
 #include "app/common.h"
-#include "app/program.h"
 #include "app/report.h"
 #include "math/stat/stat.h"
 #include <dirent.h>

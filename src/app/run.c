@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/program.h"
+#include "app/common.h"
+#include "app/share.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include "io/text.h"

@@ -5,7 +5,7 @@
  * d). Moves pick crowded points; a slightly worse design is accepted with a tolerance that falls to zero, and
  * the best one is kept. The number of moves is fixed by the sizes, never by a clock: equal seeds give equal
  * designs. */
-#include "sim/design.h"
+#include "sim/simulator.h"
 #include "math/rng.h"
 #include "math/sobol.h"
 #include <math.h>

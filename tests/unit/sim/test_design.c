@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/design.h"
+#include "sim/simulator.h"
 #include "math/rng.h"
 #include "testing.h"
 
