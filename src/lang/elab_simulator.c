@@ -465,8 +465,8 @@ static bool limit(elab *e, const ast_setting *x, double *out) {
     if (strcmp(x->name, UNITS[i].unit) == 0) unit = UNITS[i].seconds;
   *out = value * unit;
   if (unit == 0)
-    atvi_lang_error(e->s, x->name_at, "there are s, min, h and d: limit 30 min", "'%.60s' is not a unit of time",
-                    x->name);
+    atvi_lang_error(e->s, x->name_at, "there are s, min, h and d: limit 30 min",
+                    "'%.60s' is not a unit of time", x->name);
   else if (!(*out > 0 && *out < INFINITY))
     atvi_lang_error(e->s, x->value[0]->at, "for example: limit 30 min; without the line there is none",
                     "the limit must be above 0 and finite, not %g", value);

@@ -64,11 +64,12 @@ static void braces(void) {
 
 static void settings(void) {
   wrong_simulator("comand \"x\"", 1, "'comand' is not a setting of this block");
-  wrong_hint(P "simulator {\ncomand \"x\"\n}\n", 4, 1, "no setting", "did you mean 'command'?");
-  wrong_hint(P "emulator q {\nfrequency 3\n}\n", 4, 1, "'frequency' is no setting",
+  wrong_hint(P "simulator {\ncomand \"x\"\n}\n", 4, 1, "not a setting", "did you mean 'command'?");
+  wrong_hint(P "emulator q {\nfrequency 3\n}\n", 4, 1, "'frequency' is not a setting",
              "there are: inputs, designs, outputs, mean, times, kernel, lengths, nugget, time, basis");
-  wrong_hint(P "simulator {\n3\n}\n", 4, 1, "a number is no setting", "there are: command, template, send");
-  wrong_emulator("command \"x\"", 1, "'command' is no setting");
+  wrong_hint(P "simulator {\n3\n}\n", 4, 1, "a number is not a setting",
+             "there are: command, template, send");
+  wrong_emulator("command \"x\"", 1, "'command' is not a setting");
   wrong_emulator("nugget 1 kernel squared", 10, "unexpected 'kernel' after the setting 'nugget'");
 }
 

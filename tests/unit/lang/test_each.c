@@ -357,7 +357,7 @@ static void wrong_files(void) {
   bad(&f, "each subject from \"long.csv\" {\nlet x = site\n}\n", ATVI_EDATA, "long.csv", 2, 7,
       "'u' is not a number");
   bad(&f, "index site = v, w\neach subject from \"long.csv\" {\nparam x ~ normal(site, 1)\n}\n", ATVI_EDATA,
-      "long.csv", 2, 7, "no label of the index set 'site'");
+      "long.csv", 2, 7, "not a label of the index set 'site'");
   bad(&f, "each subject from \"long.csv\" {\nparam x in (0, day)\n}\n", ATVI_EMODEL, "m.atvi", 2, 16,
       "each subject has its own");
   bad(&f, "let y = 2*weight\n" HEAD "derived z = y\n}\n", ATVI_EMODEL, "m.atvi", 1, 11,
