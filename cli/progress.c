@@ -32,7 +32,8 @@ static void describe(const atvi_progress *p, char *out, size_t n) {
   /* At first the rate is not known. */
   if (p->done > 0.01 && p->done < 1 && p->elapsed_s > 1) {
     char t[ATVI_DURATION_BYTES];
-    atvi_io_format_duration(t, p->elapsed_s * (1 - p->done) / p->done, false);
+    double left_s = p->left_s > 0 ? p->left_s : p->elapsed_s * (1 - p->done) / p->done;
+    atvi_io_format_duration(t, left_s, false);
     snprintf(left, sizeof left, ", about %s left", t);
   }
   snprintf(out, n, "%s%s  %s%s%s%s", p->phase, share, spent, left, p->detail[0] ? "  " : "", p->detail);

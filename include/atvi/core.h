@@ -213,6 +213,8 @@ typedef struct {
   double khat;
   /* For chains: of the worst parameter at the last checkpoint; NaN before that and for other methods. */
   double rhat, ess;
+  /* Seconds left, where that is better known than `done` says; 0: it is not. */
+  double left_s;
 } atvi_progress;
 
 /* Creates a context. alloc NULL: malloc. One context serves one thread at a time; the

@@ -132,7 +132,8 @@ void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, 
   va_start(args, fmt);
   vsnprintf(detail, sizeof detail, fmt, args);
   va_end(args);
-  atvi_tell_about(ctx, &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, NAN, NAN});
+  atvi_tell_about(ctx,
+                  &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0});
 }
 
 void atvi_ctx_set_recorder(atvi_ctx *ctx, void (*fn)(void *, const atvi_progress *), void *user) {

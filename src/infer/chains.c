@@ -253,14 +253,15 @@ static void report(atvi_chains *c, double elapsed_s) {
   double done = fmin(0.999, fmax(c->share, limit));
   if (warm) /* nothing is known but that the first checkpoint has to be reached, and as much again may come */
     done = fmax(done, 0.5 * (double)c->done / (double)c->plan.first_check);
+  double left = 0;
   if (c->plan.before > 0) { /* of the whole fit: the chains' own time, scaled to what is left of it */
-    double own = elapsed_s - c->entered_s, left = done > 0 ? own * (1 / done - 1) : HUGE_VAL;
+    left = done > 0 ? (elapsed_s - c->entered_s) * (1 / done - 1) : HUGE_VAL;
     done = elapsed_s / (elapsed_s + left);
   }
   c->reported = fmax(c->reported, done);
   if (!warm) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", c->seen.rhat, c->seen.ess);
   atvi_tell_about(c->ctx, &(atvi_progress){phase, c->reported, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN,
-                                           c->seen.rhat, c->seen.ess});
+                                           c->seen.rhat, c->seen.ess, isfinite(left) ? left : 0});
 }
 
 static void run_item(void *arg, atvi_idx group, int worker) {

@@ -71,9 +71,13 @@ static double bananas(const toy *t, const double *x, double *g, atvi_outcome *o)
   return sum;
 }
 
-static fitted untrained(double (*lik)(const toy *, const double *, double *, atvi_outcome *), atvi_idx d,
-                        uint64_t seed, int threads) {
+/* A fit whose training ends after its first round. */
+static fitted untrained_on(atvi_ctx *ctx,
+                           double (*lik)(const toy *, const double *, double *, atvi_outcome *), atvi_idx d,
+                           uint64_t seed, int threads) {
   toy t = {.lik = lik, .no_prior = true};
+  fitted f = {.ctx = ctx};
+  atvi_evaluator *ev;
   toy_set(&t, d, -HUGE_VAL, HUGE_VAL);
   atvi_vi_tuning tuning = atvi_infer_vi_tuning_defaults();
   tuning.halvings = 0, tuning.gain = 1e6, tuning.improve_times = 0;
@@ -82,7 +86,16 @@ static fitted untrained(double (*lik)(const toy *, const double *, double *, atv
   o.tune = ATVI_TUNE_OFF;
   o.seek_modes = false;
   o.tuning = &tuning;
-  return fit_on(&t, &o, threads);
+  atvi_ctx_set_threads(ctx, threads);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_infer_vi_run(ctx, ev, &o, &f.d));
+  atvi_model_evaluator_free(ev);
+  return f;
+}
+
+static fitted untrained(double (*lik)(const toy *, const double *, double *, atvi_outcome *), atvi_idx d,
+                        uint64_t seed, int threads) {
+  return untrained_on(test_ctx(), lik, d, seed, threads);
 }
 
 static bool says(const atvi_draws *d, atvi_code code) {
@@ -128,6 +141,26 @@ static void smaller_steps_where_some_diverge(void) {
   }
 }
 
+/* Reports of chains that were judged, and those of them that say how long it will still take. */
+typedef struct {
+  int judged, with_time;
+} heard;
+
+static void hear(void *user, const atvi_progress *p) {
+  heard *h = user;
+  if (strcmp(p->phase, "nuts") != 0 || isnan(p->rhat)) return;
+  h->judged++;
+  h->with_time += p->left_s > 0 && p->done > 0 && p->done < 1;
+}
+
+static void the_time_left_is_that_of_the_chains(void) {
+  heard h = {0};
+  atvi_ctx *ctx = test_ctx();
+  atvi_ctx_set_progress(ctx, hear, &h);
+  fitted_free(untrained_on(ctx, bananas, 4, 2, 2));
+  CHECK(h.judged > 0 && h.with_time == h.judged);
+}
+
 static void threads_do_not_matter(void) {
   fitted a = untrained(gumbel, 12, 3, 1), b = untrained(gumbel, 12, 3, 3);
   CHECK(a.d->n == b.d->n && a.d->made->evaluations == b.d->made->evaluations);
@@ -138,4 +171,5 @@ static void threads_do_not_matter(void) {
 }
 
 TESTS({"spike", a_spike_that_was_seen_is_right}, {"nuts", nuts_takes_over},
-      {"smaller_steps", smaller_steps_where_some_diverge}, {"threads", threads_do_not_matter})
+      {"smaller_steps", smaller_steps_where_some_diverge}, {"threads", threads_do_not_matter},
+      {"time_left", the_time_left_is_that_of_the_chains})
