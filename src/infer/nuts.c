@@ -16,6 +16,9 @@
  *            much as 800 iterations of one chain, so warm-up is short. Step sizes are each chain's own.
  * Lost       chains are looked for at the end of each window. The log mass of the region a chain is in is
  *            about mean log pi + sum of log sd.
+ * Fine       where chains of a fit diverge, every fourth iteration from then on has steps a fourth as long. Steps that do not depend on
+ *            the state leave the posterior as it is, whatever their length: what the long ones run past, the short ones enter, and only
+ *            if those diverge too is there a place that no chain reaches. Half of what is kept must have been made with them.
  * Kept       what came after warm-up. In long runs the first third is left out: chains that need long also
  *            need long to forget their starts. */
 #include "infer/chains.h"
@@ -31,6 +34,7 @@ enum {
   WINDOWS = 6,        /* windows that one chain needs for that */
   LAST = 40,          /* iterations; Stan's are 50 */
   EARLY_DEPTH = 6,    /* of trees before the first variances are known: the metric may be hopeless yet */
+  FINE = 4, /* iterations of which one has steps as much shorter, after a divergence; a power of 2 */
 };
 /* The metric counts this many draws of a small variance, this share of the typical one: as in Stan. */
 #define SHRINK 5.0
@@ -85,6 +89,9 @@ typedef struct {
   int at_window;
   /* iterations of warm-up */
   atvi_idx warm;
+  /* divergences are a reason for fine steps; the iteration since which there are some, 0: none */
+  bool may_refine;
+  atvi_idx refined;
 } nuts;
 
 static nuts_chain *chain_at(const nuts *r, atvi_idx k) {
@@ -99,6 +106,9 @@ atvi_chains_opts atvi_infer_nuts_defaults(void) {
 
 /* ---- one iteration after the other ---- */
 
+/* Whether the iteration that the chain is in has short steps. */
+static bool is_fine(const nuts *r, const nuts_chain *c) { return r->refined > 0 && c->iteration % FINE == 0; }
+
 static void resume(nuts *r, nuts_chain *c) {
   if (c->doing != IDLE || c->iteration >= r->c.goal) return;
   atvi_nuts_tree *t = &c->tree;
@@ -112,6 +122,7 @@ static void resume(nuts *r, nuts_chain *c) {
     atvi_infer_nuts_try(t);
   } else {
     c->doing = BUILD;
+    if (is_fine(r, c)) t->eps /= FINE;
     atvi_infer_nuts_begin(t);
   }
 }
@@ -144,13 +155,13 @@ static void learn(nuts_chain *c) {
   }
 }
 
-static void tally(nuts_chain *c, double accept) {
+static void tally(nuts_chain *c, bool counts, double accept) {
   const atvi_nuts_tree *t = &c->tree;
   double e = t->at.energy, off = e - c->energy_mean;
   c->count++;
   c->accept += accept;
   c->depth += t->depth;
-  c->divergences += t->divergent;
+  c->divergences += t->divergent && counts;
   c->hits += t->depth == t->max_depth;
   if (c->count > 1) c->energy_jumps += (e - c->energy) * (e - c->energy);
   c->energy = e;
@@ -161,10 +172,12 @@ static void tally(nuts_chain *c, double accept) {
 static void complete(nuts *r, nuts_chain *c) {
   atvi_nuts_tree *t = &c->tree;
   double accept = t->sum_accept / t->steps;
+  bool fine = is_fine(r, c);
+  if (fine) t->eps *= FINE;
   c->iteration++;
   c->doing = IDLE;
   if (c->iteration > r->warm) {
-    tally(c, accept);
+    tally(c, fine || r->refined == 0, accept);
     const atvi_nuts_place *q = &t->at;
     double *own =
         atvi_infer_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
@@ -242,6 +255,29 @@ static atvi_idx warm_up(void *self) {
   return r->at_window <= r->n_window       ? r->window[r->at_window]
          : r->at_window == r->n_window + 1 ? r->warm
                                            : 0;
+}
+
+static double divergences(const nuts *r) {
+  double n = 0;
+  for (atvi_idx k = 0; k < r->c.m; k++) n += chain_at(r, k)->divergences;
+  return n;
+}
+
+/* How much of what is kept was made with short steps too, where they are needed. */
+static double further(void *self) {
+  const nuts *r = self;
+  if (!r->may_refine || (r->refined == 0 && divergences(r) == 0)) return HUGE_VAL;
+  double kept = (double)(atvi_infer_chains_kept(&r->c).n * r->c.thin);
+  return r->refined > 0 ? 2 * (double)(r->c.done - r->refined) / kept : 0;
+}
+
+/* From here on the divergences of the short steps are those that count. */
+static void not_passed(void *self, bool judged) {
+  nuts *r = self;
+  (void)judged;
+  if (!r->may_refine || r->refined > 0 || divergences(r) == 0) return;
+  r->refined = r->c.done;
+  for (atvi_idx k = 0; k < r->c.m; k++) chain_at(r, k)->divergences = 0;
 }
 
 /* ---- running ---- */
@@ -445,6 +481,7 @@ static void state(void *self, atvi_state *s) {
   nuts *r = self;
   size_t bytes = (size_t)r->c.d * sizeof(double);
   ATVI_STATE(s, r->at_window);
+  ATVI_STATE(s, r->refined);
   atvi_io_state(s, r->var, bytes);
   for (atvi_idx k = 0; k < r->c.m; k++) {
     nuts_chain *c = chain_at(r, k);
@@ -479,13 +516,13 @@ static double ebfmi(const nuts *r) {
 static void made(const void *self, atvi_made *about) {
   const nuts *r = self;
   double n = 0, accept = 0, depth = 0;
-  about->divergences = about->max_depth_hits = 0;
+  about->divergences = divergences(r);
+  about->max_depth_hits = 0;
   for (atvi_idx k = 0; k < r->c.m; k++) {
     const nuts_chain *c = chain_at(r, k);
     n += c->count;
     accept += c->accept;
     depth += c->depth;
-    about->divergences += c->divergences;
     about->max_depth_hits += c->hits;
   }
   about->accept = accept / n;
@@ -499,6 +536,8 @@ static const atvi_chains_ops OPS = {.name = "nuts",
                                     .begin = begin,
                                     .run = run,
                                     .warm_up = warm_up,
+                                    .not_passed = not_passed,
+                                    .further = further,
                                     .mass = mass,
                                     .copy = copy,
                                     .made = made,
@@ -521,6 +560,7 @@ static atvi_status begin_from(nuts *r, const atvi_nuts_from *from) {
   if (!place(r, &p)) return ATVI_EMODEL;
   make_plan(r);
   r->c.plan.phase = "nuts";
+  r->c.plan.leaves_out = true;
   r->c.plan.before = from->before;
   return atvi_infer_chains_open(&r->c);
 }
@@ -535,6 +575,7 @@ atvi_status atvi_infer_nuts_begin_from(atvi_ctx *ctx, atvi_evaluator *ev, atvi_p
   r->c.reported = from->reported;
   r->space = from->space;
   r->frame = from->frame;
+  r->may_refine = true;
   atvi_status status = begin_from(r, from);
   if (status == ATVI_OK) *out = &r->c;
   return status == ATVI_EMODEL ? ATVI_OK : status;

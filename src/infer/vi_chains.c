@@ -15,9 +15,7 @@
 #include <string.h>
 
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
-/* Smaller steps than by default, since none may diverge; and where one did, smaller ones yet. */
-static const double NUTS_ACCEPT[] = {0.9, 0.99};
-enum { NUTS_TRIES = sizeof NUTS_ACCEPT / sizeof *NUTS_ACCEPT };
+#define NUTS_ACCEPT 0.9                /* smaller steps than by default, since none may diverge */
 /* Training is in vain when hardly any of the draws can be evaluated (ATVI_VI_ALIVE), or when after this many steps their log weights still have
  * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
 enum { VAIN_STEPS = 600 };
@@ -33,8 +31,6 @@ typedef struct {
   atvi_exact_moves where;
   /* of nuts */
   const atvi_member *frame;
-  /* times that nuts was begun */
-  int tries;
   atvi_chains *nuts, *exact;
 } takeover;
 
@@ -108,7 +104,7 @@ static atvi_status begin_nuts(takeover *t) {
   if (!start) return ATVI_ENOMEM;
   from.opts.seed = v->opts.seed;
   from.opts.chains = NUTS_CHAINS;
-  from.opts.accept = NUTS_ACCEPT[t->tries++];
+  from.opts.accept = NUTS_ACCEPT;
   from.opts.max_seconds = v->opts.max_seconds;
   if (!isnan(v->opts.ess)) from.opts.ess = fmin(v->opts.ess, ATVI_CHAINS_ESS_MOST);
   if (atvi_infer_vi_hopeless(t->w))
@@ -118,15 +114,14 @@ static atvi_status begin_nuts(takeover *t) {
   return atvi_infer_nuts_begin_from(v->ctx, v->ev, v->pool, &from, &t->nuts);
 }
 
-/* Runs to the first checkpoint. Runs of warm-up are spent and say nothing of those to come. */
-static trial attempt(takeover *t, atvi_chains *c) {
-  trial a = {.c = c, .end = ATVI_END_LIMIT};
+/* Runs to the next checkpoint. Runs of warm-up are spent and say nothing of those to come. */
+static void attempt(takeover *t, trial *a) {
+  atvi_chains *c = a->c;
   double before = count(t);
-  a.over = atvi_infer_chains_on(c, &a.end);
-  a.runs = count(t) - before;
+  a->over = atvi_infer_chains_on(c, &a->end);
+  a->runs += count(t) - before;
   double kept = (double)(c->done - c->plan.from) / (double)c->done, share = atvi_infer_chains_outlook(c);
-  a.left = share > 0 ? kept * a.runs * fmax(1 / share - 1, 0) : HUGE_VAL;
-  return a;
+  a->left = share > 0 ? kept * a->runs * fmax(1 / share - 1, 0) : HUGE_VAL;
 }
 
 static atvi_made told(const atvi_chains *c) {
@@ -140,48 +135,25 @@ static double divergences(const atvi_chains *c) { return told(c).divergences; }
 /* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
 static bool is_sound(const atvi_chains *c) { return divergences(c) == 0 && told(c).ebfmi > EBFMI_LEAST; }
 
-/* Only divergences that stay with smaller steps are those of the posterior. */
-static bool wants_smaller_steps(const takeover *t) {
-  return divergences(t->nuts) > 0 && t->tries < NUTS_TRIES && !atvi_infer_vi_late(t->v);
-}
-
 /* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and lines that take five points each. */
 static double first_runs(const atvi_chains *exact) {
   return (double)(exact->m * exact->plan.first_check) * (1 + ATVI_EXACT_LEAPS / 2 + 5);
 }
 
-static atvi_status choose(takeover *t, trial *best) {
+/* Only divergences that stay with smaller steps, which nuts takes after the first checkpoint, are those of the posterior. */
+static trial choose(takeover *t) {
   atvi_vi *v = t->v;
-  trial nuts = {.left = HUGE_VAL}, exact;
-  if (t->nuts) {
-    nuts = attempt(t, t->nuts);
-    if (wants_smaller_steps(t)) {
-      ATVI_TRY(begin_nuts(t));
-      nuts = attempt(t, t->nuts);
-    }
-    *best = nuts;
-    if (nuts.over || atvi_infer_vi_late(v) || !t->exact) return ATVI_OK;
+  trial nuts = {.c = t->nuts, .end = ATVI_END_LIMIT, .left = HUGE_VAL},
+        exact = {.c = t->exact, .end = ATVI_END_LIMIT};
+  if (nuts.c) {
+    attempt(t, &nuts);
+    if (nuts.left == HUGE_VAL && !nuts.over && !atvi_infer_vi_late(v)) attempt(t, &nuts);
+    if (nuts.over || atvi_infer_vi_late(v) || !exact.c) return nuts;
     if (!is_sound(nuts.c)) nuts.left = HUGE_VAL;
-    if (nuts.left < first_runs(t->exact)) return ATVI_OK;
+    if (nuts.left < first_runs(exact.c)) return nuts;
   }
-  exact = attempt(t, t->exact);
-  *best = nuts.left < exact.left && !exact.over ? nuts : exact;
-  return ATVI_OK;
-}
-
-/* To the end. Trajectories that diverge only now are a reason to begin again as well; chains that diverge no less, or end early, do not
- * take the place of those before. */
-static atvi_status finish(takeover *t, trial *best) {
-  if (!best->over) best->end = atvi_infer_chains_loop(best->c);
-  if (best->c != t->nuts || !wants_smaller_steps(t)) return ATVI_OK;
-  ATVI_TRY(begin_nuts(t));
-  trial again = {.c = t->nuts};
-  again.end = atvi_infer_chains_loop(again.c);
-  if (again.end == best->end && divergences(again.c) < divergences(best->c))
-    *best = again;
-  else
-    t->nuts = best->c;
-  return ATVI_OK;
+  attempt(t, &exact);
+  return nuts.left < exact.left && !exact.over ? nuts : exact;
 }
 
 /* ---- delivery ---- */
@@ -326,12 +298,11 @@ static atvi_status run(takeover *t, atvi_draws **out) {
   ATVI_TRY(find_spread(t));
   if (v->wide || (v->opts.exact == ATVI_EXACT_AUTO && !several_modes(v))) ATVI_TRY(begin_nuts(t));
   if (!v->wide) ATVI_TRY(atvi_infer_exact_begin(v, t->w, &t->where, &t->exact));
-  trial best;
-  ATVI_TRY(choose(t, &best));
+  trial best = choose(t);
   if (v->opts.exact == ATVI_EXACT_AUTO)
     atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the %s takes over",
              best.c == t->nuts ? "No-U-Turn sampler" : "exact sampler");
-  ATVI_TRY(finish(t, &best));
+  if (!best.over) best.end = atvi_infer_chains_loop(best.c);
   return atvi_infer_chains_kept(best.c).n >= ATVI_CHAINS_LEAST ? deliver(t, best.c, best.end, out) : ATVI_OK;
 }
 
