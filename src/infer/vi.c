@@ -259,6 +259,8 @@ typedef struct {
   int improved, spotted, sought;
   /* Looks in a row at which what was absent had not halved. */
   int stayed;
+  /* By how much k-hat was above its threshold before the last further training. */
+  double lacked;
   /* Log evidence of the components at the last look for what q misses. */
   double log_known;
   atvi_draws *out;
@@ -345,6 +347,15 @@ static bool is_in_a_hole(const fit *f) {
   return !f->v->wide && (double)alive < ATVI_VI_ALIVE * (double)f->w.c.n;
 }
 
+static double lack(const fit *f) { return fmax(f->w.psis.khat - atvi_math_psis_threshold(f->w.c.n), 0); }
+
+/* Further training must have brought k-hat half of the way to its threshold: else q cannot follow the posterior, and chains do it sooner. */
+static bool wants_improvement(const fit *f) {
+  const atvi_vi *v = f->v;
+  return v->converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && !atvi_infer_vi_over(v) &&
+         f->improved < v->tuning.improve_times && (f->improved == 0 || lack(f) <= f->lacked / 2);
+}
+
 static phase sample_next(const fit *f) {
   return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
 }
@@ -381,10 +392,7 @@ static phase after(const fit *f, phase now) {
   case DELIVER: return DELIVER;
   }
   /* after a weighing */
-  if (v->converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times &&
-      !over)
-    return IMPROVE;
-  return sample_next(f);
+  return wants_improvement(f) ? IMPROVE : sample_next(f);
 }
 
 static void tune(atvi_vi *v, atvi_vi_part *p) {
@@ -498,7 +506,10 @@ static atvi_status enter(fit *f, phase now) {
   case WEIGH_FIRST: return atvi_infer_vi_weigh(v, &f->w, false);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return atvi_infer_vi_weigh(v, &f->w, true);
-  case IMPROVE: f->improved++; return improve(v);
+  case IMPROVE:
+    f->improved++;
+    f->lacked = lack(f);
+    return improve(v);
   case SPOT: return find_spot(f);
   case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);
   case DELIVER: break;
