@@ -6,6 +6,9 @@ tools/constants.py           their number, by file
 tools/constants.py --table   a row for each, as Markdown
 tools/constants.py --check   fails where one has no comment, or two of one name have different values
 
+A number whose comment begins with "memory:", "time:", "words:" or "input:" is counted apart: no fit depends on it but by rounding, by what the user may ask for, or by
+how a message reads.
+
 Counted: rows of ATVI_VI_TUNABLES, macros, enumerators and `static const` numbers whose value is written as a number. Not counted: flags and kinds
 (enumerators without a value, or with powers of two from 1 up), and sizes that another name gives.
 """
@@ -21,6 +24,7 @@ ENUM = re.compile(r"^ *enum \{(.*?)\}[^;{]*;", re.M | re.S)
 MEMBER = re.compile(r"\b([A-Z]\w*)\s*=\s*(" + NUMBER + r")(?=\s*(?:,|$|/\*))")
 STATIC = re.compile(r"^static const (?:double|int|uint32_t|atvi_idx) ((?:\w+ *=\s*[^;]*)+);", re.M)
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
+APART = re.compile(r"(?:memory|time|words|input): ")
 
 
 def plain(text):
@@ -28,7 +32,10 @@ def plain(text):
 
 
 def meaning(text, begin, end):
-    """The comment behind a definition on its line or the next, else the one above it."""
+    """The comment on lines of its own right above a definition, else the one behind it on its line or the next, else any above."""
+    own = re.search(r"\n[ \t]*/\*((?:(?!\*/).)*)\*/\s*(?:enum \{\s*)?(?:#define |static const \w+ )?$", text[:begin], re.S)
+    if own and "----" not in own.group(1) and "\n\n" not in text[own.end(1):begin]:
+        return plain(own.group(1).replace("\n *", "\n"))
     behind = re.match(r"[^\n/]*?(?:\n[ \t]*)?/\*(.*?)\*/", text[end:], re.S)
     first = text[end:].find("\n")
     if behind and (first < 0 or behind.start(1) < first + 120) and "\n\n" not in text[end:end + behind.start(1)]:
@@ -69,7 +76,8 @@ def main(how):
     files = sorted((TOP / "src" / "infer").glob("*.[ch]"))
     every = {str(f.relative_to(TOP)): constants(f) for f in files}
     every = {f: c for f, c in every.items() if c}
-    n = sum(map(len, every.values()))
+    apart = sum(bool(APART.match(what)) for c in every.values() for _, _, what in c)
+    n = sum(map(len, every.values())) - apart
     if how == "--check":
         wrong = [f"{f}: {name} = {value} has no comment" for f, c in every.items() for name, value, what in c if not what]
         values = {}
@@ -77,7 +85,7 @@ def main(how):
             for name, value, _ in c:
                 if name.startswith("ATVI_") and values.setdefault(name, value) != value:
                     wrong.append(f"{f}: {name} = {value}, elsewhere {values[name]}")
-        print("\n".join(wrong) or f"{n} constants, each with its meaning")
+        print("\n".join(wrong) or f"{n} constants, and {apart} of memory, time, words and input, each with its meaning")
         return 1 if wrong else 0
     if how == "--table":
         print("| constant | value | meaning | file |\n|---|---|---|---|")
@@ -87,7 +95,7 @@ def main(how):
     else:
         for f, c in sorted(every.items(), key=lambda row: -len(row[1])):
             print(f"{len(c):4d}  {f}")
-    print(f"{n} constants in {len(every)} files", file=sys.stderr if how == "--table" else sys.stdout)
+    print(f"{n} constants that fits depend on, and {apart} of memory, time, words and input, in {len(every)} files", file=sys.stderr if how == "--table" else sys.stdout)
     return 0
 
 

@@ -205,7 +205,7 @@ const char *atvi_fit_method_word(atvi_idx i, const char *what) {
   return !m ? NULL : is(what, "name") ? m->name : is(what, "help") ? m->help : NULL;
 }
 
-/* Of the time there is, what the check may take. */
+/* time: of what there is, that of the check. */
 static const double CHECK_SHARE = 0.1;
 
 /* A gradient that someone has written by hand; a wrong one costs minutes, and ends in chains that do not agree. */

@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-  CHAINS_MOST = 1024, /* chains; more would each be too short to judge */
+  CHAINS_MOST = 1024, /* input: chains; more would each be too short to judge */
   STORE_ESS = 5120,   /* effective draws that the store has room for, at least; five times the default */
 };
 /* Good checkpoints in a row: stopping at the first favours chains that have not seen the tails yet. */
 enum { PASSES = 2 };
-#define BLOCK_S 0.1     /* seconds of a block: stop requests are heard in time, threads seldom wait */
+#define BLOCK_S 0.1     /* time: seconds of a block: stop requests are heard in time, threads seldom wait */
 #define CHECK_RATIO 1.2 /* of the iterations at two checkpoints: a run is at most two fifths too long */
 /* Share of all kept states whose log density is below that of chains which have arrived, and of chains that may be left out. */
 #define ARRIVED 0.125

@@ -105,7 +105,7 @@ typedef struct {
 } atvi_chains_opts;
 
 enum {
-  /* largest effective size that can be asked for: all draws are kept in memory */
+  /* input: largest effective size that can be asked for: all draws are kept in memory */
   ATVI_CHAINS_ESS_MOST = 100000,
   /* states per chain without which nothing is delivered: R-hat splits chains and needs two in each half */
   ATVI_CHAINS_LEAST = 4,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { POINTS = ATVI_LANES };
-static const double EVERY_S = 30; /* between two checkpoints, unless asked for otherwise */
+static const double EVERY_S = 30; /* time: seconds between two checkpoints, unless asked for otherwise */
 
 /* A point inside the bounds: u is in (0, 1). */
 static double place(const atvi_param *p, double u) {

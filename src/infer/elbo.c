@@ -10,7 +10,7 @@
 /* Draws per part, whatever the number of threads. Parts of 8 keep twice as many threads busy, but cost a flow more per draw (7 % of a fit to the
  * common cold), so that they are for runs that cost much more than the flow. */
 enum { GRAD_PART = 2 * ATVI_LANES, DEAR_PART = ATVI_LANES, DRAW_PART = ATVI_BATCH / 2 };
-#define SERIAL_S 3e-4 /* a job shorter than this is not worth waking other threads */
+#define SERIAL_S 3e-4 /* time: seconds of a job that is not worth waking other threads */
 
 typedef struct {
   void *work;                   /* of the family */

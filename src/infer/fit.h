@@ -47,7 +47,7 @@ const atvi_method *atvi_infer_method_at(unsigned is, int i);
 /* By name; NULL: there is no such method. */
 const atvi_method *atvi_infer_method_find(unsigned is, const char *name);
 
-enum { ATVI_METHODS_TEXT = 512 };
+enum { ATVI_METHODS_TEXT = 512 }; /* memory: characters of a list of methods */
 /* Adds a word to "a, b and c" in text; the last one after joint. */
 void atvi_infer_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool last, const char *joint);
 /* "atvi, nf and ram", with joint " and "; returns text. */
@@ -105,7 +105,7 @@ ATVI_CHECKED atvi_status atvi_infer_fit_options_check(atvi_ctx *ctx, const atvi_
 
 /* ---- fits ---- */
 
-enum { ATVI_FIT_RUNGS = 64 }; /* temperatures that a user may give */
+enum { ATVI_FIT_RUNGS = 64 }; /* input: temperatures that a user may give */
 
 /* Options that were checked. */
 struct atvi_fit_plan {

@@ -22,7 +22,7 @@
 
 #define FLAT 0.1 /* curvature of the log likelihood that narrows the prior by 5 % */
 #define WIDE 0.6 /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
-#define SMALL_PART 0.15 /* share of the largest coefficient below which a coefficient is not named */
+#define SMALL_PART 0.15 /* words: share of the largest coefficient below which a coefficient is not named */
 
 typedef struct {
   double *theta, *gp, *gl; /* [d][2k] */

@@ -71,7 +71,7 @@ static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_pla
 
 /* ---- the list ---- */
 
-#define WEIGHTED_MOST 1e6 /* ess of weighted draws: each is in memory */
+#define WEIGHTED_MOST 1e6 /* input: ess of weighted draws: each is in memory */
 enum {
   OWN = ATVI_METHOD_OWN,
   DRAWS = ATVI_METHOD_POSTERIOR,

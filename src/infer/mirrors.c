@@ -14,9 +14,7 @@
 
 enum {
   TESTED = 2 * ATVI_LANES, /* draws at whose images the density is compared */
-  LABELS = 4,  /* of an index that are exchanged, at most: their 24 orders have room in a mixture */
-  TRIALS = 64, /* candidates by names that are tested */
-  MOST = 16,   /* mirrors */
+  LABELS = 4, /* of an index that are exchanged, at most: their 24 orders have room in a mixture */
 };
 #define APART                                                                                                \
   1.0 /* standard deviations between a mean and that of its image, at least: closer, they are not separate */
@@ -111,7 +109,7 @@ static bool is_same(const search *s, atvi_idx n) {
 /* Keeps the candidate, if it is a mirror; *kept says so. */
 static atvi_status test(search *s, bool *kept) {
   *kept = false;
-  if (s->out->n == MOST || !is_apart(s)) return ATVI_OK;
+  if (s->out->n == ATVI_VI_PARTS || !is_apart(s)) return ATVI_OK;
   if (!s->tested) evaluate(s, TESTED, s->theta, s->log_p);
   s->tested = true;
   if (!is_same(s, 1) || !is_same(s, TESTED)) return ATVI_OK;
@@ -290,7 +288,7 @@ static void exchange(const slot *t, atvi_idx a, const atvi_mirror *m) {
 
 static atvi_status try_names(search *s, bool *kept) {
   *kept = false;
-  if (s->trials >= TRIALS || !is_apart(s)) return ATVI_OK;
+  if (s->trials >= ATVI_ITERATIONS || !is_apart(s)) return ATVI_OK;
   s->trials++;
   return test(s, kept);
 }
@@ -339,7 +337,7 @@ static bool begin(search *s) {
   s->size = atvi_pool_take(s->pool, d, sizeof(double));
   s->theta = atvi_pool_take(s->pool, d * TESTED, sizeof(double));
   s->image = atvi_pool_take(s->pool, 2 * d * TESTED, sizeof(double));
-  s->out->mirror = atvi_pool_take(s->pool, MOST, sizeof *s->out->mirror);
+  s->out->mirror = atvi_pool_take(s->pool, ATVI_VI_PARTS, sizeof *s->out->mirror);
   if (!mirror_new(s, &s->next)) return false;
   for (atvi_idx i = 0; i < s->d; i++) {
     const double *x = p->theta + i * p->stride;

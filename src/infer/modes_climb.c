@@ -115,7 +115,7 @@ static void quasi_newton(const atvi_climb *c, atvi_idx d, double *v) {
 static void aim(atvi_climb *c, atvi_idx d) {
   double norm_g = sqrt(dot(d, c->g, c->g));
   c->gain = 0.5 * norm_g * norm_g;
-  if (c->gain < ATVI_OPTIMUM_RISE || c->small >= ATVI_CLIMB_SMALL_STEPS) {
+  if (c->gain < ATVI_OPTIMUM_RISE || c->small >= ATVI_REPEATS) {
     c->ended = true;
     return;
   }
@@ -148,7 +148,7 @@ static void accept(atvi_climb *c, atvi_idx d, double f) {
   double sy = dot(d, s, y), ss = dot(d, s, s), yy = dot(d, y, y);
   axpy(d, 1, s, c->x);
   memcpy(c->g, c->gt, (size_t)d * sizeof *c->g);
-  c->small = f - c->f < (c->strict ? ATVI_CLIMB_STRICT_SMALL : ATVI_CLIMB_GAIN_SMALL) ? c->small + 1 : 0;
+  c->small = f - c->f < ATVI_PEAK_GAIN ? c->small + 1 : 0;
   c->f = f;
   c->length = sqrt(ss);
   if (sy > 1e-10 * sqrt(ss * yy)) {
@@ -163,7 +163,7 @@ static void reject(atvi_climb *c, atvi_idx d, double f) {
   double want = c->slope * c->t, lost = want - (f - c->f);
   double shorter = isfinite(f) ? fmin(fmax(0.5 * want / lost, 0.1), 0.5) : 0.25;
   c->t *= shorter;
-  if (++c->trials < ATVI_CLIMB_TRIALS) return;
+  if (++c->trials < ATVI_NEWTON) return;
   if (c->pairs == 0) {
     c->ended = true;
     return;

@@ -15,7 +15,7 @@
 /* Relative to 1 + |log posterior|, per prior standard deviation: what its differences can show. */
 #define TOL_GRAD 1e-8
 #define RUNAWAY 1e6       /* nats that the log posterior could still rise: it has no maximum */
-enum { MODES_SHOWN = 3 }; /* other modes in messages; the rest is counted */
+enum { MODES_SHOWN = 3 }; /* words: other modes in messages; the rest is counted */
 static const char GRADIENT[] = "the gradient was not finite";
 
 typedef struct {

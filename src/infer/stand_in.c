@@ -8,7 +8,7 @@ enum {
   L = ATVI_LANES,
   DEGREE = 4, /* of the polynomial, at most: terms grow with the dimension to this power */
 };
-enum { PARTS = 16 }; /* of the points, whose sums are added in order */
+enum { PARTS = 16 }; /* memory: parts of the points, whose sums are added in order */
 #define ENOUGH 3e-4  /* of the first residual: with 1e-3 q was led astray now and then, with 1e-2 always */
 #define KNOWN 0.1    /* weight of points that say how far out the polynomial is known */
 

@@ -5,7 +5,7 @@
 
 enum {
   L = ATVI_LANES,
-  BLOCK = 4 /* rows of a gradient that stay in registers */
+  BLOCK = 4 /* memory: rows of a gradient that stay in registers */
 };
 
 /* h_1 = y, sqrt(k + 1) h_k+1 = y h_k - sqrt(k) h_k-1. */

@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum {
-  ROUNDS = 24, /* steps of the centre, each of which settles all blocks again */
   WIDTHS =
       (int)ATVI_FAR /* standard deviations up to which the density of a block is looked at for its widths */
 };
@@ -541,14 +540,14 @@ static bool maximise(finder *f, const double *x) {
   f->gain = HUGE_VAL;
   memset(f->move, 0, (size_t)p0->n * sizeof *f->move);
   double pending = 0; /* the part of the last step that was taken and not looked at */
-  for (int round = 0; round < ROUNDS && f->gain > ATVI_OPTIMUM_RISE;) {
+  for (int round = 0; round < ATVI_ROUNDS && f->gain > ATVI_OPTIMUM_RISE;) {
     if (atvi_infer_vi_late(a->v)) return false;
     c->n = beside(p0->n);
     spread_out(f);
     settle(f);
     double h = integral(f, 0);
-    if (!(h > top - drop)) {                             /* the step was too long: back by half of it */
-      if (pending < ldexp(1, -ATVI_CLIMB_TRIALS)) break; /* a ridge that curves, or a kink */
+    if (!(h > top - drop)) {                       /* the step was too long: back by half of it */
+      if (pending < ldexp(1, -ATVI_NEWTON)) break; /* a ridge that curves, or a kink */
       pending *= 0.5;
       move_centre(f, -pending);
       continue;
@@ -565,7 +564,7 @@ static bool maximise(finder *f, const double *x) {
     f->gain = step_common(f);
     if (!isfinite(f->gain)) return false;
     move_centre(f, pending = 1);
-    atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ROUNDS, "the maximum is %.2g nats higher",
+    atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ATVI_ROUNDS, "the maximum is %.2g nats higher",
                        f->gain);
   }
   if (f->gain > ATVI_OPTIMUM_RISE) move_centre(f, -pending);

@@ -27,7 +27,6 @@
 enum {
   STARTS = ATVI_LANES,    /* climbs: as many as are evaluated for the price of one */
   CHUNK = 4 * ATVI_BATCH, /* points evaluated at a time, with their memory: each is of many blocks */
-  ROUNDS = 12,            /* in which q of what is common follows its weights */
   MOST_DRAWS = 64,        /* of a block, whose mean is its integral */
   MOST_PAIRED =
       MOST_DRAWS / 4, /* in pairs: a look at blocks for each draw of what is common is better then */
@@ -518,7 +517,7 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
   s->k = s->follows ? 8 : 4;
   s->picked = NULL;
   *share = *variance = 0;
-  for (int round = 0; round < ROUNDS && !atvi_infer_vi_late(v); round++) {
+  for (int round = 0; round < ATVI_ROUNDS && !atvi_infer_vi_late(v); round++) {
     uint32_t scramble = ++v->final_scramble;
     *variance = 0;
     per = CHUNK / s->k;

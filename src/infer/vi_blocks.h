@@ -50,9 +50,9 @@ ATVI_CHECKED atvi_status atvi_infer_vi_arrow_new(atvi_vi *v, atvi_pool *pool, at
  * for most values of what is common. *found: there is one, and no block has two. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double *start,
                                                   bool *found);
+enum { ATVI_VI_ARROW_CLIMBS = 64 }; /* memory: columns of a climb of blocks */
 /* Brings every block from x[d][n], n at most ATVI_VI_ARROW_CLIMBS, to its maximum: mid[d][n], and the factors of the covariances there,
  * chol[n][1 + blocks][most][most], of which the first n_b^2 numbers are those of block b. */
-enum { ATVI_VI_ARROW_CLIMBS = 64 };
 void atvi_infer_vi_arrow_climb(const atvi_vi_arrow *a, atvi_idx n, const double *x, double *mid,
                                double *chol);
 

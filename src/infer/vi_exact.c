@@ -237,15 +237,12 @@ atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w, const a
  *         covariance.
  * Bracket 10, 1 or 0.1 standard deviations wide, placed at random around the point, shrunk to the point at
  *         each miss. Neither the line nor the width depends on the state, and the bracket's law given the
- *         slice is the same seen from either end; a line given up after SHRINKS misses leaves the lane where
+ *         slice is the same seen from either end; a line given up after ATVI_ITERATIONS misses leaves the lane where
  *         it was. So every update leaves pi as it is. */
 
 enum {
-  WIDTHS = 3,   /* brackets of 10, 1 and 0.1 standard deviations: wide end, middle and neck of a funnel */
-  SHRINKS = 20, /* points tried on a line: a bracket is then e^-10 of what it was */
+  WIDTHS = 3, /* brackets of 10, 1 and 0.1 standard deviations: wide end, middle and neck of a funnel */
 };
-/* Standard deviation of a coordinate in which all points are the same: it still has a line. */
-#define LEAST 1e-10
 
 void atvi_infer_exact_heavy(atvi_idx d, atvi_exact_moves *s) {
   double half = 0.5 * ATVI_EXACT_DEGREES, n_half = 0.5 * (double)d;
@@ -266,7 +263,8 @@ bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x,
     for (atvi_idx j = 0; j < n; j++) xi[j] -= m->shift[i];
     for (atvi_idx k = 0; k <= i; k++)
       for (atvi_idx j = 0; j < n; j++) m->chol[i * d + k] += xi[j] * x[k * n + j] / (double)n;
-    s->sd[i] = fmax(sqrt(m->chol[i * d + i]), LEAST);
+    s->sd[i] = fmax(sqrt(m->chol[i * d + i]),
+                    ATVI_ROUNDING); /* where all points are the same: it still has a line */
   }
   if (!atvi_math_cholesky(d, m->chol)) {
     memset(m->chol, 0, (size_t)(d * d) * sizeof *m->chol);
@@ -305,7 +303,7 @@ static bool line_judge(const atvi_exact_moves *s, atvi_exact_group *g, int i, li
     return true;
   }
   *(c->at < 0 ? &c->lo : &c->hi) = c->at;
-  return ++c->tries == SHRINKS;
+  return ++c->tries == ATVI_ITERATIONS;
 }
 
 /* Lanes do not wait for each other from line to line: on some the slice is found at once, on others after a

@@ -18,7 +18,6 @@ enum {
   LESSON = ATVI_VI_TEST,
   WIDE = ATVI_VI_PROBES, /* draws of a lesson that are wider than q */
   OWN = LESSON - WIDE,   /* draws of q */
-  LESSONS = 16,          /* at most */
   ROUNDS = 6,            /* of training between two lessons, at most: the stand-in is not worth more */
 };
 #define PER_DIM                                                                                              \
@@ -49,7 +48,7 @@ void atvi_infer_vi_lessons_free(struct atvi_vi_lessons *c) {
 
 /* The object itself is in its pool. */
 static atvi_status lessons_new(atvi_vi *v, lessons **out) {
-  const size_t cap = LESSON * LESSONS, d = (size_t)v->d;
+  const size_t cap = LESSON * ATVI_ROUNDS, d = (size_t)v->d;
   atvi_pool *pool;
   *out = NULL;
   ATVI_TRY(atvi_pool_new(v->ctx, &pool));
@@ -267,7 +266,7 @@ static atvi_status attend(atvi_vi *v, lessons *c, atvi_member *m, double part, b
   if (!*enough && able) {
     if (first) ATVI_TRY(learn(v, c, m, part, 1, &now, enough));
     if (maps && !folded(v)) ATVI_TRY(try_folds(v, c, m, part, &now, enough));
-    ATVI_TRY(learn(v, c, m, part, LESSONS, &now, enough));
+    ATVI_TRY(learn(v, c, m, part, ATVI_ROUNDS, &now, enough));
   }
   if (maps) v->gained = gained(v, c);
   return ATVI_OK;

@@ -52,7 +52,7 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
 
 /* Of a peak that may matter: Laplace's method and few draws may be too low. */
 static double least_evidence(const atvi_vi *v) {
-  return atvi_infer_vi_best_evidence(v) + log(v->tuning.lost) - v->tuning.doubt;
+  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - v->tuning.doubt;
 }
 
 /* How much q lacks of a peak, as a share of it; 0 for one that does not matter. A flow that has only stretched a filament over a mode is high at
@@ -115,7 +115,7 @@ static atvi_status add_component(atvi_vi *v, const atvi_peak *p, double lacking,
  * try. */
 static atvi_status cover_peak(atvi_vi *v, atvi_peak *p) {
   double before = lacking(v, p);
-  bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > v->tuning.lost,
+  bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > exp(-ATVI_NEGLIGIBLE),
        astray = false;
   if (!much && before <= v->tuning.lacking) return ATVI_OK;
   ATVI_TRY(add_component(v, p, before, much, &astray));

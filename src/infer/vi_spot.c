@@ -147,7 +147,7 @@ static atvi_status add(spot *s) {
   if (!atvi_math_cholesky(d, s->cov)) return ATVI_OK;
   if (!atvi_infer_vi_member_new(v, s->mean, s->cov, &part->at)) return ATVI_ENOMEM;
   double found = atvi_infer_vi_judge(v, &part->at, v->scramble++, NULL).log_evidence;
-  if (!isfinite(found) || found < all + log(v->tuning.lost)) return ATVI_OK;
+  if (!isfinite(found) || found < all - ATVI_NEGLIGIBLE) return ATVI_OK;
   part->log_evidence = found;
   part->share = DBL_MIN; /* until the next weighing */
   part->drawn = 0;

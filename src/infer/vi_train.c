@@ -233,7 +233,7 @@ static bool climb(ladder *l) {
     v->rungs++;
     if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_math_adam_reset(t->adam);
-      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
     }
     if (next >= 1) {
       atvi_infer_vi_slopes(v, &draws);
@@ -245,20 +245,20 @@ static bool climb(ladder *l) {
       if (atvi_infer_vi_over(v)) return false;
       one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
-    draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+    draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
     average after = mean_gap(v, &draws, next);
-    bool better = after.mean > before.mean - 2 * v->tuning.sure * hypot(before.se, after.se);
+    bool better = after.mean > before.mean - 2 * hypot(before.se, after.se);
     if (!better && step > first_step(v) / 100) {
       l->so_far.step *= 0.5;
       memcpy(m->phi, t->best, bytes);
       atvi_math_adam_reset(t->adam);
-      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
       continue;
     }
     l->so_far.beta = beta = next;
     bool moved = atvi_infer_vi_home(v, m, &draws) > 0;
     atvi_infer_vi_slopes(v, &draws);
-    if (moved) draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+    if (moved) draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
   return false; /* that many temperatures lead nowhere */
@@ -268,7 +268,7 @@ atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
   ladder l = {.v = v, .m = m, .so_far = {.changed = true, .step = first_step(v)}};
   half_batch(v, true);
   atvi_math_adam_reset(v->trainer->adam);
-  l.draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+  l.draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
   if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"ladder", ladder_state, &l, false})) {
     l.so_far.done = climb(&l);
     atvi_io_stretch_end(memo_of(v), l.so_far.done);
@@ -392,7 +392,7 @@ static void train_on(rounds *r) {
     average gain = difference(t->gap_best, t->gap_now, &var), now = difference(NULL, t->gap_now, &var);
     tell(v, m, "training", 0.2 + 0.6 * r->halved / (o->halvings + 1.0), o->beta, now.mean);
     gain.mean += log(now.good / r->good);
-    if (!(gain.mean > -2 * v->tuning.sure * gain.se)) { /* worse, or not a number */
+    if (!(gain.mean > -2 * gain.se)) { /* worse, or not a number */
       memcpy(m->phi, t->best, bytes);
       memcpy(t->avg, t->best, bytes);
       atvi_math_adam_reset(t->adam);
@@ -407,8 +407,7 @@ static void train_on(rounds *r) {
       memcpy(t->best, t->avg, bytes);
       memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
       judge(r, true);
-      if (gain.mean <
-          fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / atvi_infer_vi_round_steps(v))) {
+      if (gain.mean < fmax(gain.se, worth * v->tuning.round_steps / atvi_infer_vi_round_steps(v))) {
         r->so_far.step *= 0.5;
         r->halved++;
       }
@@ -448,7 +447,7 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
   if (!folds) return true;
   o.most = (int)v->tuning.short_rounds;
   if (!atvi_infer_vi_rounds(v, m, &o).done) return false;
-  atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
   atvi_infer_vi_slopes(v, &draws);
   return true;
 }

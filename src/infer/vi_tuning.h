@@ -12,7 +12,8 @@
 
 #define ATVI_VI_TUNABLES(X)                                                                                  \
   /* the ladder (vi_train.c) */                                                                              \
-  X(ladder_draws, 256, "draws", "the next temperature and the gain of a rung: noise against cost")           \
+  X(glance, 256, "draws",                                                                                    \
+    "the next temperature, the gain of a rung, what draws of a block are worth: noise against cost")         \
   X(rung_steps, 10, "steps", "on a rung: how well q follows against cost")                                   \
   X(cess, 0.5, "of the draws", "conditional effective size of a rung: number of rungs against their height") \
   X(trim, 0.05, "of the draws",                                                                              \
@@ -23,7 +24,6 @@
     "largest of a round in three dimensions; twice that on the ladder, a tenth of it for tuning")            \
   X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
   X(gain, 0.01, "nats", "a round is worth: precision against cost")                                          \
-  X(sure, 1, "standard errors", "by which a gain stands out")                                                \
   X(clip, 10, "length", "of a gradient: robustness against speed")                                           \
   X(outlier, 10, "ninth deciles", "length of one draw's gradient: robustness against bias")                  \
   X(short_rounds, 2, "rounds", "of pilots under either map, and before slopes are set")                      \
@@ -50,12 +50,9 @@
   X(lacking, 0.5, "of a peak", "that must be missed for a component, and of which it must take half")        \
   X(apart, 0.9, "of a piece", "that must be missed for it to be trained: less is a tail of others")          \
   X(faint, 1e-4, "of the posterior", "that is worth a component of a piece: tips are far out")               \
-  X(lost, 1e-3, "of the posterior", "that is worth a component")                                             \
   /* draws and weights (vi.c, vi_weights.c) */                                                               \
-  X(first_draws, 256, "draws per block", "that say what draws are worth")                                    \
-  X(wild, 4, "mean weights", "above which a weight is wild")                                                 \
-  X(blame, 0.1, "of the wild weights", "with which a component is trained further")                          \
-  X(improve_times, 3, "times", "further training where k-hat is above its threshold")
+  X(improve_times, 3, "times", "further training where k-hat is above its threshold")                        \
+  X(blame, 0.1, "of the wild weights", "with which a component is trained further")
 
 typedef struct {
 #define ATVI_VI_FIELD(name, value, unit, what) double name;
@@ -76,13 +73,13 @@ const atvi_vi_tunable *atvi_infer_vi_tunables(int *n);
 
 /* ---- sizes ---- */
 enum {
-  ATVI_VI_TEST = 512,       /* draws on which progress of training is judged */
-  ATVI_VI_LOOK = 2048,      /* draws on which the outcome of training is judged */
-  ATVI_VI_PROBES = 128,     /* points at which a peak is probed */
-  ATVI_VI_PARTS = 32,       /* components, and peaks, at most */
-  ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
-  ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even when the run is to end now */
-  ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */
+  ATVI_VI_TEST = 512,                        /* draws on which progress of training is judged */
+  ATVI_VI_LOOK = 2048,                       /* draws on which the outcome of training is judged */
+  ATVI_VI_PROBES = 128,                      /* points at which a peak is probed */
+  ATVI_VI_PARTS = 32,                        /* components, and peaks, at most */
+  ATVI_VI_BLOCKS = 16,                       /* independent scramblings of the final draws */
+  ATVI_VI_HASTY_BLOCKS = ATVI_VI_BLOCKS / 4, /* blocks drawn even when the run is to end now */
+  ATVI_VI_RUNGS = 400,                       /* temperatures, at most: more lead nowhere */
   /* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it costs little there, and what q still lacks in
    * corners would be found, and covered, at a higher price. */
   ATVI_VI_FEW = 4,
@@ -103,7 +100,7 @@ enum {
 #define ATVI_VI_GRADIENT_RUNS                                                                                \
   2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
 #define ATVI_VI_ALIVE                                                                                        \
-  0.1 /* of the draws can be evaluated, at least; below, training went where there is no density */
+  0.1 /* of the draws can be evaluated, or is their effective size, at least; below, training went where there is no density */
 #define ATVI_VI_WORTH                                                                                        \
   0.3 /* of the draws is their effective size where q can follow its own weights; seen: above 0.5 */
 #define ATVI_VI_LEFT 0.5 /* of the variance of log weights is left by a round, before there was one to tell */
@@ -113,13 +110,14 @@ enum {
 
 /* ---- of several methods ---- */
 enum {
-  ATVI_BATCH = 256, /* points evaluated at a time: memory; nothing else depends on it */
+  ATVI_BATCH = 256, /* memory: points evaluated at a time */
   ATVI_BETWEEN = 5, /* points looked at on the line between two places: one mode, or two */
-  ATVI_SHOWN = 4,   /* coordinates of a mode in a message */
+  ATVI_SHOWN = 4,   /* words: coordinates of a mode in a message */
   ATVI_ITERATIONS =
       60, /* trials of a climb, conjugate gradients, points on a line, at most: the good ones take a tenth */
+  ATVI_ROUNDS = 16, /* rounds of what ends by itself, at most */
   ATVI_REPEATS =
-      4, /* times that a search goes on from what it has found, at most: by then nothing new is found */
+      4, /* times that a search or training goes on from what it has, or in vain, at most: by then nothing new is found */
 };
 #define ATVI_ROUNDING 1e-9 /* relative, of a coordinate: the way to theta and back */
 #define ATVI_ROUNDED                                                                                         \
@@ -139,28 +137,25 @@ enum {
   1e-3 /* curvature, where that of the prior is 1, below which there is none: the error of differences */
 #define ATVI_CURVED_LEAST 0.04 /* least curvature: never wider than five prior standard deviations */
 #define ATVI_NEAR 2.0          /* standard deviations in which most of a normal is */
-#define ATVI_FAR 4.0 /* standard deviations within which a normal has its mass: beyond, it is another place */
+#define ATVI_FAR                                                                                             \
+  4.0 /* standard deviations, or errors, within which a normal has its mass: beyond, it is another place */
 #define ATVI_FOLDS 30.0 /* e-folds of a scale or a step: beyond, it is as good as 0 or infinite */
 #define ATVI_START_FAR                                                                                       \
   8.0 /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
 #define ATVI_PEAK_GAIN                                                                                       \
-  1e-3 /* nats that a last Newton step gains and leaves, or loses by rounding: 0.04 standard deviations */
+  1e-3 /* nats that a last Newton step gains and leaves, or loses by rounding, and that are next to nothing in a climb: 0.04 standard deviations */
 #define ATVI_PEAK_LEFT 0.5    /* nats left to gain that show that an end is not a maximum yet */
 #define ATVI_PEAK_STEP_SD 0.3 /* of differences, in conditional standard deviations */
 enum {
-  ATVI_NEWTON = 8, /* passes of Newton steps, at most */
+  ATVI_NEWTON = 8, /* passes of Newton steps, and lengths tried of one step, at most */
   ATVI_TOPS =
       4, /* highest hills that are followed to their maximum, or compared: with more, that costs more than it saves */
-  ATVI_CLIMB_PAIRS = 20,     /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
-  ATVI_CLIMB_TRIALS = 7,     /* lengths tried of one step */
-  ATVI_CLIMB_SMALL_STEPS = 4 /* that gain next to nothing, in a row, end a climb */
+  ATVI_CLIMB_PAIRS = 20, /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
 };
-#define ATVI_CLIMB_ARMIJO 1e-4       /* of the gain that the slope promises */
-#define ATVI_CLIMB_STEP 0.7          /* the first, in prior standard deviations */
-#define ATVI_CLIMB_STEP_MOST 3.0     /* the longest, of any climb, in standard deviations */
-#define ATVI_CLIMB_GAIN_SMALL 0.003  /* nats that are next to nothing */
-#define ATVI_CLIMB_STRICT_SMALL 1e-4 /* the same for rivals of the best */
+#define ATVI_CLIMB_ARMIJO 1e-4   /* of the gain that the slope promises */
+#define ATVI_CLIMB_STEP 0.7      /* the first, in prior standard deviations */
+#define ATVI_CLIMB_STEP_MOST 3.0 /* the longest, of any climb, in standard deviations */
 
 #endif

@@ -24,14 +24,12 @@
 #include <string.h>
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
-#define SURE 4.0           /* standard errors by which two estimates of the log evidence may differ */
 #define MISSING 0.1        /* of the evidence, found where q has next to nothing: by chance hardly ever */
 enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
 #define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
 #define NOISY                                                                                                \
   1.5 /* times as uncertain as the effective size says may the evidence be: by chance, with 16 blocks, hardly ever more */
 #define SD_BY_ONE 0.02 /* of a variance due to one draw: the tails of a parameter are to blame, not weights */
-#define WELL_BEHAVED 0.1 /* of the draws is their effective size, at least, where the approximation fits */
 
 /* ---- the store ---- */
 
@@ -139,7 +137,7 @@ static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, 
     there += (double)have[k];
   }
   most = fmax((double)per, fmin(most, there));
-  atvi_idx least = (atvi_idx)v->tuning.first_draws / 8;
+  atvi_idx least = (atvi_idx)v->tuning.glance / 8;
   for (atvi_idx k = 0; k < v->n_part; k++) {
     atvi_idx want = (atvi_idx)ceil(share[k] * most / ATVI_GUARD) * ATVI_GUARD;
     want = want < least ? least : want;
@@ -232,7 +230,7 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   for (atvi_idx j = 0; j < w->c.n; j++) {
     atvi_idx k = part_of(v, w, j, NULL);
     mass[k] += w->w[j];
-    if (!(w->w[j] * (double)w->c.n > v->tuning.wild)) continue;
+    if (!(w->w[j] * (double)w->c.n > exp(v->tuning.missed))) continue;
     v->part[k].blame += w->w[j];
     all += w->w[j];
   }
@@ -283,7 +281,7 @@ static bool images_are_lost(const atvi_vi_weights *w, atvi_idx n, const image_sh
         off += by;
         var += by * by;
       }
-      if (fabs(off) > ATVI_VI_UNSEEN + SURE * sqrt(var)) return true;
+      if (fabs(off) > ATVI_VI_UNSEEN + ATVI_FAR * sqrt(var)) return true;
     }
   return false;
 }
@@ -457,12 +455,12 @@ bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
     sum += e;
     square += e * e;
   }
-  return sum * sum > WELL_BEHAVED * (double)most * square;
+  return sum * sum > ATVI_VI_ALIVE * (double)most * square;
 }
 
 atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
-  atvi_idx per = (atvi_idx)v->tuning.first_draws;
+  atvi_idx per = (atvi_idx)v->tuning.glance;
   if (before > 0 && atvi_infer_vi_late(v))
     return ATVI_OK; /* what there is is better than what haste would add */
   if (atvi_infer_vi_late(v)) per /= 4;
@@ -601,18 +599,18 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
         "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
         "nothing, and the approximation could not be mended there.",
         fmin(999, 100 * v->uncovered));
-  if (m->elbo > z + SURE * se + ATVI_LEVEL)
+  if (m->elbo > z + ATVI_FAR * se + ATVI_LEVEL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence %.2f is below its lower bound %.2f, the ELBO: part of the posterior is missed.", z,
         m->elbo);
-  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > SURE * hypot(se, w->se) + ATVI_LEVEL)
+  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > ATVI_FAR * hypot(se, w->se) + ATVI_LEVEL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence is %.2f by the chains and %.2f by weighted draws of the approximation: one of them "
         "misses part of the posterior.",
         z, w->psis.log_mean);
-  if (peak > z + SURE * se + ATVI_NEGLIGIBLE)
+  if (peak > z + ATVI_FAR * se + ATVI_NEGLIGIBLE)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence is %.2f, but one of the maxima found seems to hold e^%.0f times as much: it may be "

@@ -290,7 +290,7 @@ static void constants_are_a_table(void) {
     CHECK(value[i] == row[i].value && row[i].value > 0 && row[i].unit[0] && row[i].what[0]);
     for (int k = 0; k < i; k++) CHECK(strcmp(row[i].name, row[k].name) != 0);
   }
-  t.first_draws = 128;
+  t.glance = 128;
   toy target = chain(2, 20);
   settle(&target);
   atvi_vi_opts o = atvi_infer_vi_defaults();
