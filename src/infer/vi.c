@@ -121,8 +121,11 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
   /* Weights of a look and their smoothing; a frame; or two sets of probes. */
   v->scratch = reals(v, ATVI_VI_LOOK + atvi_math_psis_work(ATVI_VI_LOOK) +
                             (size_t)(v->d * (v->d + 2 + ATVI_VI_PROBES)));
+  v->probes = reals(v, (size_t)(v->d * ATVI_VI_PROBES));
   v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
   if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room)) return ATVI_ENOMEM;
+  if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_PROBES * (atvi_idx)v->tuning.starts / 2, &v->path))
+    return ATVI_ENOMEM;
   return ATVI_OK;
 }
 

@@ -105,6 +105,12 @@ bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
   return any;
 }
 
+void atvi_infer_vi_ldj(const atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *ldj) {
+  double *z = ldj + n;
+  memset(ldj, 0, (size_t)n * sizeof *ldj);
+  for (atvi_idx i = 0; i < v->d; i++) atvi_transform_map_fwd(&v->space->map[i], n, c->x + i * c->cap, z, ldj);
+}
+
 /* ---- the frame ---- */
 
 /* y = chol^-1 (x - shift), in place. */

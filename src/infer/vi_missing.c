@@ -24,6 +24,7 @@ enum {
   TRIES = 16,  /* prior draws per point, at most */
   AMONG = 8,   /* points among which the nearest is taken for a near pair */
   LENGTHS = 3, /* of steps, each half of the one before */
+  WANDER = 16, /* sweeps in which points become some twenty times as wide where nothing stops them */
 };
 #define HARD 10.0 /* power of the ratio that keeps points away from where q is */
 #define WHOLE 0.1 /* of the steps are as long as the difference */
@@ -32,18 +33,18 @@ enum {
 typedef struct {
   atvi_vi *v;
   atvi_idx d, n;
-  atvi_cloud *c;        /* [n] the points: x, log_base, log_pi; log_q is log r */
-  atvi_cloud to;        /* [n] proposals, or prior draws */
-  double *have, *q, *w; /* [n] log q with the mass found; scratch; weights */
-  double *sd;           /* [d] of the points */
-  atvi_idx *at;         /* [n] */
+  atvi_cloud *c; /* [n] the points: x, log_base, log_pi; log_q is log r */
+  atvi_cloud to; /* [n] proposals, or prior draws */
+  double *q, *w; /* [n] scratch; weights */
+  double *sd;    /* [d] of the points */
+  atvi_idx *at;  /* [n] */
   double beta, log_z;
   atvi_idx first;  /* prior draw */
   uint32_t number; /* of the next sweep */
 } herd;
 
 static bool herd_new(herd *h, atvi_pool *pool) {
-  double **row[] = {&h->have, &h->q, &h->w};
+  double **row[] = {&h->q, &h->w};
   for (size_t k = 0; k < sizeof row / sizeof *row; k++)
     *row[k] = atvi_pool_take(pool, (size_t)h->n, sizeof(double));
   h->sd = atvi_pool_take(pool, (size_t)h->d, sizeof(double));
@@ -67,13 +68,18 @@ static void copy_point(atvi_idx d, const atvi_cloud *from, atvi_idx j, atvi_clou
   to->log_q[i] = from->log_q[j];
 }
 
+void atvi_infer_vi_log_lacking(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part, double *out) {
+  atvi_infer_vi_log_mass(v, v->n_part, c, n, part, out);
+  for (atvi_idx k = 0; k < n; k++)
+    out[k] = isfinite(c->log_pi[k]) ? c->log_pi[k] + HARD * fmin(0, c->log_pi[k] - v->tuning.missed - out[k])
+                                    : -HUGE_VAL;
+}
+
 /* The proposals at[k], k < n, in rising order, go to the first places and get their log r. */
 static void gather(herd *h, atvi_idx n) {
   atvi_cloud *c = &h->to;
   for (atvi_idx k = 0; k < n; k++) copy_point(h->d, c, h->at[k], c, k);
-  atvi_infer_vi_log_mass(h->v, h->v->n_part, c, n, h->q, h->have);
-  for (atvi_idx k = 0; k < n; k++)
-    c->log_q[k] = c->log_pi[k] + HARD * fmin(0, c->log_pi[k] - h->v->tuning.missed - h->have[k]);
+  atvi_infer_vi_log_lacking(h->v, c, n, h->q, c->log_q);
 }
 
 /* ---- the first points ---- */
@@ -199,15 +205,20 @@ static atvi_idx move_half(herd *h, int half) {
   return moved;
 }
 
+/* Moves all points once; returns how many moved. */
+static atvi_idx sweep(herd *h) {
+  for (atvi_idx i = 0; i < h->d; i++) h->sd[i] = fmax(atvi_math_sd(h->n, h->c->x + i * h->n, NULL), 1e-300);
+  h->number++;
+  return move_half(h, 0) + move_half(h, 1);
+}
+
 /* False: there is no time. */
 static bool move(herd *h) {
   const atvi_vi *v = h->v;
   double wanted = v->tuning.renew * (double)h->n, moved = 0;
   for (int k = 0; k < (int)v->tuning.sweeps && moved < wanted; k++) {
     if (atvi_infer_vi_over(v)) return false;
-    for (atvi_idx i = 0; i < h->d; i++) h->sd[i] = fmax(atvi_math_sd(h->n, h->c->x + i * h->n, NULL), 1e-300);
-    h->number++;
-    for (int half = 0; half < 2; half++) moved += (double)move_half(h, half);
+    moved += (double)sweep(h);
   }
   return true;
 }
@@ -248,6 +259,28 @@ atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_ev
     }
     if (h.beta >= 1) *log_evidence = h.log_z;
   }
+  atvi_pool_free(pool);
+  return status;
+}
+
+atvi_status atvi_infer_vi_wander(atvi_vi *v, atvi_cloud *points) {
+  herd h = {.v = v, .d = v->d, .n = points->n, .c = points, .number = v->scramble << 13, .beta = 1};
+  v->scramble++;
+  atvi_pool *pool;
+  atvi_idx alive = 0;
+  ATVI_TRY(atvi_pool_new(v->ctx, &pool));
+  atvi_status status = herd_new(&h, pool) ? ATVI_OK : ATVI_ENOMEM;
+  if (status == ATVI_OK) {
+    h.to.cap = h.n;
+    memcpy(h.to.x, points->x, (size_t)(h.d * h.n) * sizeof(double));
+    evaluate(&h, h.n);
+    for (atvi_idx j = 0; j < h.n; j++)
+      if (isfinite(h.to.log_pi[j]) && isfinite(h.to.log_base[j])) h.at[alive++] = j;
+    gather(&h, alive);
+    for (atvi_idx j = 0; j < h.n && alive > 0; j++) copy_point(h.d, &h.to, j % alive, points, j);
+    for (int k = 0; k < WANDER && alive > 0 && !atvi_infer_vi_over(v); k++) sweep(&h);
+  }
+  points->n = alive > 0 ? h.n : 0;
   atvi_pool_free(pool);
   return status;
 }

@@ -29,20 +29,33 @@ void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, at
   }
 }
 
-/* PROBES draws of the normal approximation, evaluated; log_normal[PROBES]: their log density. They are in v->room. */
-static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
+/* Of a peak that may matter: Laplace's method and few draws may be too low. */
+static double least_evidence(const atvi_vi *v) {
+  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - v->tuning.doubt;
+}
+
+/* A place seen by draws of a normal distribution. */
+typedef struct {
+  double *x, *chol;    /* [d], [d][d]: mean, and factor of the covariance */
+  double log_evidence; /* of the posterior there */
+  double log_lacking;  /* the same as far as q lacks it */
+  double share;        /* what a draw is worth for that */
+} place;
+
+/* PROBES draws of the normal distribution at f, evaluated, in v->room; base draws in v->probes, their log density in log_normal[PROBES]. */
+static atvi_cloud probe(atvi_vi *v, const place *f, double *log_normal) {
   atvi_idx d = v->d, n = PROBES;
   atvi_cloud c = v->room;
-  double *z = v->scratch;
+  double *z = v->probes;
   c.cap = c.n = n;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
   for (atvi_idx j = 0; j < n; j++) {
     log_normal[j] = -0.5 * (double)d * ATVI_LOG_2PI;
     for (atvi_idx i = 0; i < d; i++) {
-      double sum = p->x[i];
-      for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * d + k] * z[k * n + j];
+      double sum = f->x[i];
+      for (atvi_idx k = 0; k <= i; k++) sum += f->chol[i * d + k] * z[k * n + j];
       c.x[i * n + j] = sum;
-      log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j] + log(p->chol[i * d + i]);
+      log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j] + log(f->chol[i * d + i]);
     }
   }
   atvi_infer_space_eval(
@@ -50,29 +63,63 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
   return c;
 }
 
-/* Of a peak that may matter: Laplace's method and few draws may be too low. */
-static double least_evidence(const atvi_vi *v) {
-  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - v->tuning.doubt;
+/* f follows the draws v->probes, with weights that are held back by a power until a quarter of the draws counts. False: it cannot. */
+static bool follow(const atvi_vi *v, place *f, const double *log_w) {
+  atvi_idx d = v->d, n = PROBES;
+  const double *z = v->probes;
+  double *mean = v->scratch, *chol = mean + d, *row = chol + d * d, w[PROBES], ess = 0;
+  for (double power = 1; ess < 0.25 * PROBES && power > 1e-3; power /= 2) {
+    for (atvi_idx j = 0; j < n; j++) w[j] = power * log_w[j];
+    if (!(atvi_math_softmax(n, w, w) > -HUGE_VAL)) return false;
+    ess = atvi_math_effective_size(n, w);
+  }
+  for (atvi_idx i = 0; i < d; i++) {
+    mean[i] = 0;
+    for (atvi_idx j = 0; j < n; j++) mean[i] += w[j] * z[i * n + j];
+  }
+  /* as if d draws had said that it is as it was: few draws make a covariance that is too narrow somewhere */
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx k = 0; k <= i; k++) {
+      double sum = 0;
+      for (atvi_idx j = 0; j < n; j++) sum += w[j] * (z[i * n + j] - mean[i]) * (z[k * n + j] - mean[k]);
+      chol[i * d + k] = (ess * sum + (i == k ? (double)d : 0)) / (ess + (double)d);
+    }
+  if (!atvi_math_cholesky(d, chol)) return false;
+  for (atvi_idx i = d - 1; i >= 0; i--) {
+    for (atvi_idx k = 0; k <= i; k++) {
+      f->x[i] += f->chol[i * d + k] * mean[k];
+      row[k] = 0;
+      for (atvi_idx l = k; l <= i; l++) row[k] += f->chol[i * d + l] * chol[l * d + k];
+    }
+    memcpy(f->chol + i * d, row, (size_t)(i + 1) * sizeof *row);
+  }
+  return true;
 }
 
-/* How much q lacks of a peak, as a share of it; 0 for one that does not matter. A flow that has only stretched a filament over a mode is high at
- * its maximum and misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the
- * peak's worth as well, and raises what Laplace's method made of the point of a kink. */
-static double lacking(atvi_vi *v, atvi_peak *p) {
-  double have[PROBES], part[PROBES], w[PROBES], sum = 0, least = least_evidence(v);
-  if (p->log_evidence < least - v->tuning.doubt) return 0;
-  atvi_cloud c = probe(v, p, w);
-  for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
-  double all = atvi_math_softmax(PROBES, w, w);
-  if (!(all > -HUGE_VAL)) return 0;
-  p->probed = true;
-  p->log_probe = all - log(PROBES);
-  p->log_evidence = fmax(p->log_evidence, p->log_probe);
-  if (p->log_evidence < least) return 0;
-  atvi_infer_vi_log_mass(v, v->n_part, &c, PROBES, part, have);
-  for (atvi_idx j = 0; j < PROBES; j++)
-    if (!(have[j] > c.log_pi[j] - v->tuning.missed)) sum += w[j];
-  return sum;
+/* Looks at what q lacks at a place, and moves there until draws are worth half of independent ones, at most `moves` times; the best look counts. A flow that has only
+ * stretched a filament over a mode is high at its maximum and misses its flanks, so q is asked at all draws. */
+static void look_at(atvi_vi *v, place *f, int moves) {
+  double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
+  f->share = 0;
+  f->log_evidence = f->log_lacking = -HUGE_VAL;
+  for (int k = 0;; k++) {
+    atvi_cloud c = probe(v, f, normal);
+    for (atvi_idx j = 0; j < PROBES; j++)
+      log_w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - normal[j] : -HUGE_VAL;
+    double all = atvi_math_softmax(PROBES, log_w, w) - log(PROBES);
+    atvi_infer_vi_log_lacking(v, &c, PROBES, part, log_w);
+    for (atvi_idx j = 0; j < PROBES; j++) log_w[j] -= normal[j];
+    double lacking = atvi_math_softmax(PROBES, log_w, w) - log(PROBES);
+    if (!(lacking > -HUGE_VAL)) return;
+    double share = atvi_math_effective_size(PROBES, w) / PROBES;
+    if (share > f->share) f->log_evidence = all, f->log_lacking = lacking, f->share = share;
+    if (share > 0.5 || k == moves || !follow(v, f, log_w)) return;
+  }
+}
+
+/* Whether q lacks most of a place. */
+static bool is_missed(const atvi_vi *v, const place *f) {
+  return f->log_lacking > f->log_evidence + log(v->tuning.lacking);
 }
 
 double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c) {
@@ -94,34 +141,94 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *draws) {
   return atvi_infer_vi_missed_share(v, v->n_part - 1, &c) < v->tuning.lacking;
 }
 
-/* One component more, at p, a part `lacking` of which the others lack. much: it may overlap them. *astray: it is of no use. */
-static atvi_status add_component(atvi_vi *v, const atvi_peak *p, double lacking, bool much, bool *astray) {
+/* Whether training a component for a part c of the posterior saves more than it costs. */
+static bool training_pays(const atvi_vi *v, const place *f, double c) {
+  double cost = ATVI_VI_GRADIENT_RUNS * v->opts.batch * v->tuning.round_steps * (v->tuning.halvings + 1);
+  return atvi_infer_vi_saving(v, c, f->share, 0) > cost;
+}
+
+/* One component more, at f, for a part c of the posterior, trained. *astray: it is of no use, as it went over to the others. One of which these have a good part
+ * may overlap them. */
+static atvi_status add_component(atvi_vi *v, const place *f, double c, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
-  double share = lacking * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v)));
+  bool overlaps = !is_missed(v, f), learned;
   atvi_cloud seen;
-  if (!atvi_infer_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
+  if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
   v->n_part++;
-  bool learned;
-  ATVI_TRY(atvi_infer_vi_learn_part(v, &part->at, share, &learned));
-  if (!learned && !atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray).done)
+  ATVI_TRY(atvi_infer_vi_learn_part(v, &part->at, c, &learned));
+  if (!learned && !atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, c, overlaps ? NULL : is_astray).done)
     v->converged = false;
   part->log_evidence = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
-  *astray = !much && is_astray(v, &seen);
+  *astray = !overlaps && is_astray(v, &seen);
   return ATVI_OK;
 }
 
-/* A component that left its peak as it was went over to another mode, which has its own already. It is of no use, and neither is another
- * try. */
-static atvi_status cover_peak(atvi_vi *v, atvi_peak *p) {
-  double before = lacking(v, p);
-  bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > exp(-ATVI_NEGLIGIBLE),
-       astray = false;
-  if (!much && before <= v->tuning.lacking) return ATVI_OK;
-  ATVI_TRY(add_component(v, p, before, much, &astray));
-  if (!astray && lacking(v, p) <= 0.5 * before) return ATVI_OK;
-  v->n_part--;
-  p->hits = 0;
+/* Mean and covariance (its factor) of the points with in[j] (NULL: of all); false: they are too few. */
+static bool frame(const atvi_vi *v, const atvi_cloud *c, const bool *in, double *x, double *chol) {
+  atvi_idx d = v->d;
+  double n = 0;
+  memset(x, 0, (size_t)d * sizeof *x);
+  memset(chol, 0, (size_t)(d * d) * sizeof *chol);
+  for (atvi_idx j = 0; j < c->n; j++)
+    for (atvi_idx i = 0; i <= d && (!in || in[j]); i++)
+      *(i < d ? &x[i] : &n) += i < d ? c->x[i * c->cap + j] : 1;
+  for (atvi_idx i = 0; i < d; i++) x[i] /= n;
+  for (atvi_idx j = 0; j < c->n; j++)
+    for (atvi_idx i = 0; i < d && (!in || in[j]); i++)
+      for (atvi_idx k = 0; k <= i; k++)
+        if (i == k || n > v->tuning.per_dim * (double)d)
+          chol[i * d + k] += (c->x[i * c->cap + j] - x[i]) * (c->x[k * c->cap + j] - x[k]) / n;
+  for (atvi_idx i = 0; i < d * d; i++) chol[i] *= v->tuning.inflate * v->tuning.inflate;
+  return atvi_math_cholesky(d, chol);
+}
+
+/* A maximum may be a small one of many on a hill, whose size its own curvature does not tell: points that wander from there do. */
+static atvi_status widen(atvi_vi *v, place *f) {
+  atvi_cloud *c = &v->wanderers;
+  double log_w[PROBES];
+  if (c->cap == 0 && !atvi_infer_vi_cloud(v->pool, v->d, PROBES, c)) return ATVI_ENOMEM;
+  memcpy(c->x, probe(v, f, log_w).x, (size_t)(v->d * PROBES) * sizeof(double));
+  c->n = PROBES;
+  ATVI_TRY(atvi_infer_vi_wander(v, c));
+  if (c->n > 0 && frame(v, c, NULL, f->x, f->chol)) look_at(v, f, ATVI_REPEATS);
+  return ATVI_OK;
+}
+
+/* A component for a place, if draws there find enough that the others miss: trained where that pays, else, and where training leads it astray, the normal
+ * distribution that it is, which counts for what the others miss. */
+static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
+  double all = atvi_infer_vi_all_evidence(v);
+  look_at(v, f, ATVI_REPEATS);
+  if (is_peak && is_missed(v, f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
+  double c = exp(fmin(0, f->log_lacking - all));
+  atvi_vi_part *part = &v->part[v->n_part];
+  if (!(c > v->tuning.faint)) return ATVI_OK;
+  if (training_pays(v, f, c)) {
+    place after = *f;
+    bool astray;
+    ATVI_TRY(add_component(v, f, c, &astray));
+    look_at(v, &after, 0);
+    if (!astray && after.log_lacking <= f->log_lacking - log(2)) return ATVI_OK;
+    v->n_part--;
+  }
+  if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
+  part->log_evidence = f->log_lacking;
+  part->drawn = 0;
+  v->n_part++;
+  return ATVI_OK;
+}
+
+/* room[d + d d]: scratch. */
+static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
+  place f = {.x = room, .chol = room + v->d, .log_evidence = p->log_evidence};
+  if (p->log_evidence < least_evidence(v) - v->tuning.doubt) return ATVI_OK;
+  memcpy(f.x, p->x, (size_t)v->d * sizeof *f.x);
+  memcpy(f.chol, p->chol, (size_t)(v->d * v->d) * sizeof *f.chol);
+  ATVI_TRY(cover_place(v, &f, true));
+  p->probed = true;
+  p->log_probe = f.log_evidence;
+  p->log_evidence = fmax(p->log_evidence, p->log_probe);
   return ATVI_OK;
 }
 
@@ -139,34 +246,14 @@ static atvi_idx still_missing(atvi_vi *v, bool *left, double *have, double *part
   return n;
 }
 
-/* Mean and covariance (its factor) of the points with in[j]; false: they are too few. */
-static bool frame(const atvi_vi *v, const bool *in, double *x, double *chol) {
-  const atvi_cloud *c = &v->missing;
-  atvi_idx d = v->d;
-  double n = 0;
-  memset(x, 0, (size_t)d * sizeof *x);
-  memset(chol, 0, (size_t)(d * d) * sizeof *chol);
-  for (atvi_idx j = 0; j < c->n; j++)
-    for (atvi_idx i = 0; i <= d && in[j]; i++) *(i < d ? &x[i] : &n) += i < d ? c->x[i * c->cap + j] : 1;
-  for (atvi_idx i = 0; i < d; i++) x[i] /= n;
-  for (atvi_idx j = 0; j < c->n; j++)
-    for (atvi_idx i = 0; i < d && in[j]; i++)
-      for (atvi_idx k = 0; k <= i; k++)
-        if (i == k || n > v->tuning.per_dim * (double)d)
-          chol[i * d + k] += (c->x[i * c->cap + j] - x[i]) * (c->x[k * c->cap + j] - x[k]) / n;
-  for (atvi_idx i = 0; i < d * d; i++) chol[i] *= v->tuning.inflate * v->tuning.inflate;
-  return atvi_math_cholesky(d, chol);
-}
-
 /* The piece around the highest point that is left: the nearest points first, and then all that a normal distribution of the
  * size of those reaches. */
-static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far, atvi_peak *p) {
+static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far, place *p) {
   const atvi_cloud *c = &v->missing;
   atvi_idx d = v->d, first = -1, least = 2 * (d + 1);
   double *y = v->scratch, sd;
   for (atvi_idx j = 0; j < c->n; j++)
     if (left[j] && (first < 0 || c->log_pi[j] > c->log_pi[first])) first = j;
-  p->log_pi = c->log_pi[first];
   for (atvi_idx j = 0; j < c->n; j++) far[j] = left[j] ? 0 : HUGE_VAL;
   for (atvi_idx i = 0; i < d; i++) {
     sd = atvi_math_sd(c->n, c->x + i * c->cap, NULL);
@@ -179,7 +266,7 @@ static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far
   reach = sorted[least < c->n ? least : c->n - 1];
   for (int pass = 0; pass < 4; pass++) {
     for (atvi_idx j = 0; j < c->n; j++) in[j] = left[j] && far[j] <= reach;
-    if (!frame(v, in, p->x, p->chol)) return false;
+    if (!frame(v, c, in, p->x, p->chol)) return false;
     reach = (double)d + 3 * sqrt(2 * (double)d);
     for (atvi_idx j = 0; j < c->n; j++) {
       far[j] = 0;
@@ -194,26 +281,6 @@ static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far
   return true;
 }
 
-/* A component for the piece p, if draws there find enough that the others miss. Where these have a part of it, it is a tail of theirs, and training would only
- * take it to them: it stays the normal distribution that it is, as it does where training leads it astray, and counts for what the
- * others miss. */
-static atvi_status cover_piece(atvi_vi *v, atvi_peak *p) {
-  double before = lacking(v, p), worth = p->log_evidence + log(before);
-  atvi_vi_part *part = &v->part[v->n_part];
-  bool astray = true;
-  if (!(worth > atvi_infer_vi_all_evidence(v) + log(v->tuning.faint))) return ATVI_OK;
-  if (before > v->tuning.apart) {
-    ATVI_TRY(add_component(v, p, before, false, &astray));
-    if (!astray && lacking(v, p) <= 0.5 * before) return ATVI_OK;
-    v->n_part--;
-  }
-  if (!atvi_infer_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
-  part->log_evidence = worth;
-  part->drawn = 0;
-  v->n_part++;
-  return ATVI_OK;
-}
-
 static atvi_status cover_pieces(atvi_vi *v) {
   size_t n = (size_t)v->missing.n, d = (size_t)v->d;
   double *room = atvi_pool_take(v->pool, 3 * n + d + d * d, sizeof *room);
@@ -221,18 +288,19 @@ static atvi_status cover_pieces(atvi_vi *v) {
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   for (size_t j = 0; j < n; j++) left[j] = true;
   while (v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v) && still_missing(v, left, room, room + n) > 0) {
-    atvi_peak p = {.x = room + 3 * n, .chol = room + 3 * n + d};
-    if (!next_piece(v, left, in, room + 2 * n, &p)) break;
-    p.log_evidence = least_evidence(v) - v->tuning.doubt; /* a probe will say */
-    ATVI_TRY(cover_piece(v, &p));
+    place f = {.x = room + 3 * n, .chol = room + 3 * n + d};
+    if (!next_piece(v, left, in, room + 2 * n, &f)) break;
+    ATVI_TRY(cover_place(v, &f, false));
     for (size_t j = 0; j < n; j++) left[j] = left[j] && !in[j];
   }
   return ATVI_OK;
 }
 
 atvi_status atvi_infer_vi_cover(atvi_vi *v) {
+  double *room = atvi_pool_take(v->pool, (size_t)(v->d + v->d * v->d), sizeof *room);
+  if (!room) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++)
-    if (v->modes.mode[k].hits > 0) ATVI_TRY(cover_peak(v, &v->modes.mode[k]));
+    ATVI_TRY(cover_peak(v, &v->modes.mode[k], room));
   return v->missing.n > 0 && v->log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
 }
 
@@ -324,7 +392,31 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   return status;
 }
 
-/* Climbs from the peaks known, from points of the prior if there are none, and from points that q lacks. */
+/* Of each of the last temperatures the highest draw that q lacks, to start[d][ld] from column `at` on; returns how many. A mode that training gave up had draws while
+ * it was still connected with the others. */
+static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
+  enum { N = ATVI_VI_PROBES };
+  atvi_cloud c = v->room;
+  atvi_idx d = v->d, got = 0, rungs = (v->path.n < v->path.cap ? v->path.n : v->path.cap) / N;
+  double lacking[N], part[N];
+  c.cap = c.n = N;
+  for (atvi_idx r = 0; r < rungs; r++) {
+    atvi_idx top = -1;
+    for (atvi_idx i = 0; i < d; i++)
+      memcpy(c.theta + i * N, v->path.theta + i * v->path.cap + r * N, N * sizeof(double));
+    atvi_infer_space_inv(v->space, N, c.theta, c.x);
+    atvi_infer_vi_ldj(v, &c, N, v->scratch);
+    for (atvi_idx j = 0; j < N; j++) c.log_pi[j] = v->path.log_pi[r * N + j] + v->scratch[j];
+    atvi_infer_vi_log_lacking(v, &c, N, part, lacking);
+    for (atvi_idx j = 0; j < N; j++)
+      if (isfinite(lacking[j]) && (top < 0 || lacking[j] > lacking[top])) top = j;
+    for (atvi_idx i = 0; i < d && top >= 0; i++) start[i * ld + at + got] = c.x[i * N + top];
+    got += top >= 0;
+  }
+  return got;
+}
+
+/* Climbs from the peaks known, from points of the prior if there are none, from draws of hotter temperatures, and from points that q lacks. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
@@ -337,18 +429,21 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx n_top = 0;
   double *top = NULL;
   if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
-  atvi_idx n_known = known + n_top, n = n_known + (v->missing.n > 0 ? half : 0);
-  double *start = atvi_pool_take(v->pool, (size_t)(d * (n + known)), sizeof *start), *first = start + d * n;
+  atvi_idx n_known = known + n_top, n_far = n_known + (v->missing.n > 0 ? half : 0), ld = n_far + half;
+  double *start = atvi_pool_take(v->pool, (size_t)(d * (ld + known)), sizeof *start), *first = start + d * ld;
   if (!start) return ATVI_ENOMEM;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, known, first);
   for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx k = 0; k < n; k++) {
+    for (atvi_idx k = 0; k < n_far; k++) {
       atvi_idx j = (k - n_known) * v->missing.n / half;
-      start[i * n + k] = k >= n_known     ? v->missing.x[i * v->missing.cap + j]
-                         : k >= known     ? top[i * n_top + k - known]
-                         : v->modes.n > 0 ? v->modes.mode[k].x[i]
-                                          : first[i * known + k];
+      start[i * ld + k] = k >= n_known     ? v->missing.x[i * v->missing.cap + j]
+                          : k >= known     ? top[i * n_top + k - known]
+                          : v->modes.n > 0 ? v->modes.mode[k].x[i]
+                                           : first[i * known + k];
     }
+  atvi_idx n = n_far + path_tops(v, start, ld, n_far);
+  for (atvi_idx i = 1; i < d && n < ld; i++)
+    memmove(start + i * n, start + i * ld, (size_t)n * sizeof *start);
   atvi_modes_opts opts = atvi_infer_modes_defaults();
   opts.most = ATVI_VI_PARTS;
   opts.late = is_late;

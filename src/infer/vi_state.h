@@ -45,12 +45,17 @@ typedef struct {
   atvi_cloud room;
   /* Free for any function that calls no other which uses it; holds nothing between calls. */
   double *scratch;
+  /* [d][ATVI_VI_PROBES] base draws of a look at a place. */
+  double *probes;
+  /* Draws of the last temperatures of the ladder, ATVI_VI_PROBES of each: theta, and log_pi without what the maps add to it (ldj). n counts all that there
+   * were. */
+  atvi_cloud path;
   /* Components of q. */
   atvi_vi_part *part;
   atvi_idx n_part;
   /* What the search found: maxima, and points where q lacks the posterior with the log of the integral over such places. */
   atvi_modes modes;
-  atvi_cloud missing;
+  atvi_cloud missing, wanderers;
   double log_missing;
   /* The log of the integral over those of such places where there will be next to no draws. */
   double log_absent;
@@ -250,6 +255,8 @@ int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
 /* The frame follows the draws, weighted to the power `step` of the likelihood beyond the present one, and the family starts anew in
  * it: always, or only where q has become narrow in its frame. Returns whether it did. */
 bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
+/* What the maps add to log pi, the log of their derivatives, at the first n points of a cloud: ldj[n]; n more for scratch. */
+void atvi_infer_vi_ldj(const atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *ldj);
 /* The same with draws of m that have these log weights against the posterior, which are smoothed: always, and no wider than they are. */
 bool atvi_infer_vi_follow(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, const double *log_w);
 /* Whether the posterior reaches the only bound of a parameter whose map is open: q cannot have the tail that it has in the log. */
@@ -291,6 +298,11 @@ double atvi_infer_vi_gained(const atvi_vi *v, const atvi_cloud *c, const double 
 /* Points of the posterior where q lacks it (none, if no prior draw is there), and the log of the integral over all such places, -inf if there was
  * no time. The components must know their evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_missing(atvi_vi *v, atvi_cloud *points, double *log_evidence);
+/* log r (vi_missing.c), the posterior as far as q lacks it, at the first n points of a cloud: out[n]. part[n]: scratch. */
+void atvi_infer_vi_log_lacking(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part, double *out);
+/* points[n], n == cap, that may lie close together, spread over all of the place where they are and q lacks the posterior; n becomes 0 where none can be evaluated.
+ * Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_wander(atvi_vi *v, atvi_cloud *points);
 /* Of the integral that atvi_infer_vi_missing gave with these points, the part over places where there will be next to no draws: weights do not mend that; log.
  * Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,

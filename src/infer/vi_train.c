@@ -200,6 +200,18 @@ typedef struct {
   atvi_vi_trained so_far;
 } ladder;
 
+/* The first draws of a rung join those of the rungs before it, in the place of the oldest. */
+static void remember(atvi_vi *v, const atvi_cloud *draws) {
+  atvi_cloud *c = &v->path;
+  atvi_idx n = ATVI_VI_PROBES, at = c->n % c->cap;
+  double *ldj = v->scratch;
+  for (atvi_idx i = 0; i < v->d; i++)
+    memcpy(c->theta + i * c->cap + at, draws->theta + i * draws->cap, (size_t)n * sizeof(double));
+  atvi_infer_vi_ldj(v, draws, n, ldj);
+  for (atvi_idx j = 0; j < n; j++) c->log_pi[at + j] = draws->log_pi[j] - ldj[j];
+  c->n += n;
+}
+
 static void ladder_state(void *self, atvi_state *s) {
   ladder *l = self;
   atvi_vi *v = l->v;
@@ -211,6 +223,9 @@ static void ladder_state(void *self, atvi_state *s) {
   ATVI_STATE(s, l->so_far.done);
   ATVI_STATE(s, l->so_far.step);
   ATVI_STATE(s, l->so_far.beta);
+  ATVI_STATE(s, v->path.n);
+  for (atvi_idx i = 0; i < v->d; i++) reals_state(v->path.theta + i * v->path.cap, v->path.cap, s);
+  reals_state(v->path.log_pi, v->path.cap, s);
   if (atvi_io_state_ended(s)) return;
   adam_state(v, s);
   for (atvi_idx i = 0; i < v->d; i++) {
@@ -256,6 +271,7 @@ static bool climb(ladder *l) {
       continue;
     }
     l->so_far.beta = beta = next;
+    remember(v, &draws);
     bool moved = atvi_infer_vi_home(v, m, &draws) > 0;
     atvi_infer_vi_slopes(v, &draws);
     if (moved) draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);

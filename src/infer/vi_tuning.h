@@ -48,7 +48,6 @@
   X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
   X(missed, 2, "nats", "by which q is too low where it lacks the posterior")                                 \
   X(lacking, 0.5, "of a peak", "that must be missed for a component, and of which it must take half")        \
-  X(apart, 0.9, "of a piece", "that must be missed for it to be trained: less is a tail of others")          \
   X(faint, 1e-4, "of the posterior", "that is worth a component of a piece: tips are far out")               \
   /* draws and weights (vi.c, vi_weights.c) */                                                               \
   X(improve_times, 3, "times", "further training where k-hat is above its threshold")                        \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "vi_world.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
@@ -112,6 +113,62 @@ static void what_draws_reach_is_not_absent(void) {
   }
 }
 
+/* A cluster twenty times as narrow as the mode in which it lies spreads over most of it; looks at the place follow from there. */
+static void points_wander_over_a_mode(void) {
+  enum { N = 128 };
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 8); seed++) {
+    toy t = {.lik = two};
+    toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
+    inside *w = with_mode(&t, 0, seed, 2);
+    atvi_cloud c = {0};
+    CHECK(atvi_infer_vi_cloud(w->v.pool, D, N, &c));
+    c.n = N;
+    for (int i = 0; i < D; i++) {
+      const atvi_map *map = &w->v.space->map[i];
+      for (int j = 0; j < N; j++) c.x[i * N + j] = (6 + 0.035 * cos(7.0 * j + i) - map->loc) / map->scale;
+    }
+    CHECK_OK(atvi_infer_vi_wander(&w->v, &c));
+    CHECK(c.n == N);
+    for (int i = 0; i < D; i++) {
+      double scale = w->v.space->map[i].scale, sd = atvi_math_sd(N, c.x + i * N, NULL) * scale;
+      CHECK_MSG(sd > 0.4 * SD && sd < 1.5 * SD, "seed %d: sd %g", (int)seed, sd);
+    }
+    inside_free(w);
+  }
+}
+
+/* A second mode whose surface is rough: hundreds of small maxima, none of which has a thousandth of it. The first is smooth and holds 95 %. */
+static double rough(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  double l[2] = {log(0.95), log(0.05)}, slope[2][4];
+  (void)o;
+  for (int k = 0; k < 2; k++)
+    for (atvi_idx j = 0; j < t->target.d; j++) {
+      double e = (x[j] - (k ? 4 : -3)) / 0.7;
+      l[k] -= 0.5 * e * e + log(0.7 * sqrt(2 * PI)) - (k ? 0.9 * sin(25 * x[j]) : 0);
+      slope[k][j] = -e / 0.7 + (k ? 0.9 * 25 * cos(25 * x[j]) : 0);
+    }
+  double top = fmax(l[0], l[1]), sum = exp(l[0] - top) + exp(l[1] - top);
+  for (int k = 0; k < 2; k++)
+    for (atvi_idx j = 0; j < t->target.d; j++) g[j] += exp(l[k] - top) / sum * slope[k][j];
+  return top + log(sum);
+}
+
+static void a_rough_mode_is_whole(void) {
+  /* the mean of exp(0.9 sin) is I_0(0.9) */
+  double more = pow(1.213, 4), share = 0.05 * more / (0.95 + 0.05 * more);
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 6); seed++) {
+    toy t = {.lik = rough};
+    atvi_vi_opts o = atvi_infer_vi_defaults();
+    o.seed = seed;
+    toy_set(&t, 4, -10, 10);
+    fitted f = fit_on(&t, &o, 2);
+    CHECK_MSG(fabs(fit_share(f.d, 0, 0, 10, NULL) - share) < 0.012, "seed %d: share %.4f, exactly %.4f",
+              (int)seed, fit_share(f.d, 0, 0, 10, NULL), share);
+    CHECK_ABS(f.d->made->log_evidence, log(0.95 + 0.05 * more) - 4 * log(20.0), 0.02);
+    fitted_free(f);
+  }
+}
+
 static void threads_do_not_matter(void) {
   double log_missing[2], x[2][16];
   for (int k = 0; k < 2; k++) {
@@ -154,4 +211,4 @@ static void many_modes_are_found(void) {
 
 TESTS({"mode", the_other_mode_is_measured}, {"nothing", nothing_is_missing},
       {"absent", what_draws_reach_is_not_absent}, {"threads", threads_do_not_matter},
-      {"many", many_modes_are_found})
+      {"many", many_modes_are_found}, {"wander", points_wander_over_a_mode}, {"rough", a_rough_mode_is_whole})
