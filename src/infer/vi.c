@@ -352,11 +352,16 @@ static bool is_in_a_hole(const fit *f) {
 
 static double lack(const fit *f) { return fmax(f->w.psis.khat - atvi_math_psis_threshold(f->w.c.n), 0); }
 
-/* Further training must have brought k-hat half of the way to its threshold: else q cannot follow the posterior, and chains do it sooner. */
+/* Standard error of k-hat, which is made of the 3 sqrt(n) largest weights. */
+static double khat_se(const fit *f) { return (1 + f->w.psis.khat) / sqrt(3 * sqrt((double)f->w.c.n)); }
+
+/* Further training must have brought k-hat half of the way to its threshold, or as near to it as can be told: else q cannot follow the posterior, and chains do it
+ * sooner. */
 static bool wants_improvement(const fit *f) {
   const atvi_vi *v = f->v;
   return v->converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && !atvi_infer_vi_over(v) &&
-         f->improved < v->tuning.improve_times && (f->improved == 0 || lack(f) <= f->lacked / 2);
+         f->improved < v->tuning.improve_times &&
+         (f->improved == 0 || lack(f) <= fmax(f->lacked / 2, khat_se(f)));
 }
 
 static phase sample_next(const fit *f) {

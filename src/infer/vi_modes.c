@@ -96,10 +96,11 @@ static bool follow(const atvi_vi *v, place *f, const double *log_w) {
   return true;
 }
 
-/* Looks at what q lacks at a place, and moves there until draws are worth half of independent ones, at most `moves` times; the best look counts. A flow that has only
- * stretched a filament over a mode is high at its maximum and misses its flanks, so q is asked at all draws. */
+/* Looks at what q lacks at a place, and moves there until draws are worth half of independent ones, at most `moves` times; the best look counts. Where q has most of
+ * it, and the rest is not worth a component, one look does. A flow that has only stretched a filament over a mode is high at its maximum and misses its flanks, so q is asked at all draws. */
 static void look_at(atvi_vi *v, place *f, int moves) {
   double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
+  double least = atvi_infer_vi_all_evidence(v) + log(v->tuning.faint);
   f->share = 0;
   f->log_evidence = f->log_lacking = -HUGE_VAL;
   for (int k = 0;; k++) {
@@ -113,7 +114,8 @@ static void look_at(atvi_vi *v, place *f, int moves) {
     if (!(lacking > -HUGE_VAL)) return;
     double share = atvi_math_effective_size(PROBES, w) / PROBES;
     if (share > f->share) f->log_evidence = all, f->log_lacking = lacking, f->share = share;
-    if (share > 0.5 || k == moves || !follow(v, f, log_w)) return;
+    bool minor = lacking < all + log(v->tuning.lacking) && lacking < least;
+    if (share > 0.5 || k == moves || minor || !follow(v, f, log_w)) return;
   }
 }
 

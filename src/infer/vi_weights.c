@@ -432,7 +432,7 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
 
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
-  return w->psis.khat < atvi_math_psis_threshold(w->c.n) && w->sd_gap < SD_GAP;
+  return w->psis.khat < atvi_math_psis_threshold(w->c.n) && w->sd_gap < SD_GAP && !(w->noise > NOISY);
 }
 
 bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
