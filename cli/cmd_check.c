@@ -56,11 +56,12 @@ const atvi_command atvi_cmd_check = {
         "tests the gradients of log prior and log likelihood at points drawn from the prior, and measures "
         "what one evaluation and one gradient cost.\n\n"
         "Gradients are tested against tangents: the same derivatives by forward mode, along the same steps "
-        "of the solver, so that the two differ by rounding alone, or else one is wrong. That would be a "
-        "mistake in atvi; a "
-        "model that cannot be differentiated well, because its solver is unstable, is not called wrong. "
-        "Models "
-        "with sums of processes (emulators, discrepancies) are tested against finite differences.\n\n"
+        "of the solver, so that the two differ by rounding alone, which is measured. Where they differ by "
+        "more, "
+        "either a derivative in atvi is wrong or its solver fails there without noticing; a model that "
+        "cannot "
+        "be differentiated well, because its solver is unstable, is not called wrong. Models with sums of "
+        "processes (emulators, discrepancies) are tested against finite differences.\n\n"
         "Mistakes in the model or the data are reported with file, line and column, the line itself, "
         "and a hint. docs/language.md is the language reference.",
     .after = after,

@@ -222,6 +222,30 @@ double atvi_infer_vi_all_evidence(const atvi_vi *v) {
 
 /* ---- the run ---- */
 
+/* Whether the gradient is finite at one of the first of these draws that can be evaluated. Where hardly any can, other draws may all fail. */
+static bool has_gradient(atvi_vi *v, const atvi_cloud *c) {
+  enum { N = ATVI_LANES };
+  atvi_idx d = v->d, got = 0;
+  double *x = v->scratch, *theta = x + d * N, *dx = theta + d * N, log_pi[N];
+  for (atvi_idx j = 0; j < c->n && got < N; j++) {
+    if (!isfinite(c->log_pi[j])) continue;
+    for (atvi_idx i = 0; i < d; i++) x[i * N + got] = c->x[i * c->cap + j];
+    got++;
+  }
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx k = got; k < N && got > 0; k++) x[i * N + k] = x[i * N];
+  if (got == 0) return false;
+  atvi_infer_space_eval(
+      v->space, &(atvi_space_batch){.B = N, .x = x, .beta = 1, .theta = theta, .log_pi = log_pi, .dx = dx});
+  bool any = false;
+  for (atvi_idx k = 0; k < N; k++) {
+    bool finite = isfinite(log_pi[k]);
+    for (atvi_idx i = 0; i < d; i++) finite = finite && isfinite(dx[i * N + k]);
+    any = any || finite;
+  }
+  return any;
+}
+
 /* Is there any point at all, and a gradient there? The first draws of q are about those of the prior. */
 static atvi_status first_look(atvi_vi *v) {
   const atvi_member *m = &v->part[0].at;
@@ -229,7 +253,7 @@ static atvi_status first_look(atvi_vi *v) {
   for (atvi_idx n = 64; n <= ATVI_VI_LOOK; n *= 2) {
     atvi_cloud c = atvi_infer_vi_glance(v, m, n);
     for (atvi_idx j = 0; j < n; j++) any = any || isfinite(c.log_pi[j]);
-    if (any && atvi_infer_vi_try_gradient(v, m) > 0) return ATVI_OK;
+    if (any && (atvi_infer_vi_try_gradient(v, m) > 0 || has_gradient(v, &c))) return ATVI_OK;
   }
   if (any)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,

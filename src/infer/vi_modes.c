@@ -197,8 +197,8 @@ static atvi_status widen(atvi_vi *v, place *f) {
   return ATVI_OK;
 }
 
-/* A component for a place, if draws there find enough that the others miss: trained where that pays, else, and where training leads it astray, the normal
- * distribution that it is, which counts for what the others miss. */
+/* A component for a place, if draws there find enough that the others miss: trained where that pays, or where it is the end of a ridge, which is not normal; else, and
+ * where training leads it astray, the normal distribution that it is, which counts for what the others miss. */
 static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   double all = atvi_infer_vi_all_evidence(v);
   look_at(v, f, ATVI_REPEATS);
@@ -206,7 +206,7 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
   if (!(c > v->tuning.faint)) return ATVI_OK;
-  if (training_pays(v, f, c)) {
+  if (training_pays(v, f, c) || (!is_peak && is_missed(v, f))) {
     place after = *f;
     bool astray;
     ATVI_TRY(add_component(v, f, c, &astray));

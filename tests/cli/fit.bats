@@ -352,3 +352,11 @@ END
   run -0 --separate-stderr "$ATVI" fit far.atvi --out far --no-report
   [[ "$stderr" != *nan* ]]
 }
+
+@test "a model of which hardly any prior draw can be run is fitted" {
+  printf 't,y\n0.5,0.8\n1,0.7\n2,0.5\n3,0.4\n' >blow.csv
+  printf 'param r ~ normal(3, 1)\nstate X = 1\ndX/dt = r*X^2\ndata "blow.csv" time t\nobserve y ~ normal(X, 0.1)\n' >blow.atvi
+  for seed in 1 2 3; do
+    run -0 "$ATVI" fit blow.atvi --seed $seed --out "b$seed" --no-report --strict
+  done
+}
