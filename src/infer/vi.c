@@ -124,8 +124,8 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
   v->probes = reals(v, (size_t)(v->d * ATVI_VI_PROBES));
   v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
   if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room)) return ATVI_ENOMEM;
-  if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_PROBES * (atvi_idx)v->tuning.starts / 2, &v->path))
-    return ATVI_ENOMEM;
+  atvi_idx last = v->wide ? 0 : (atvi_idx)v->tuning.starts / 2; /* temperatures whose draws are kept */
+  if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_PROBES * last, &v->path)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 

@@ -203,6 +203,7 @@ typedef struct {
 /* The first draws of a rung join those of the rungs before it, in the place of the oldest. */
 static void remember(atvi_vi *v, const atvi_cloud *draws) {
   atvi_cloud *c = &v->path;
+  if (c->cap == 0) return;
   atvi_idx n = ATVI_VI_PROBES, at = c->n % c->cap;
   double *ldj = v->scratch;
   for (atvi_idx i = 0; i < v->d; i++)

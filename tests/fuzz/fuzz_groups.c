@@ -33,7 +33,7 @@ static void write_sound(atvi_ctx *ctx) {
   static const atvi_draws_series series = {"y",  ATVI_SERIES_OBSERVED, 0, "", false, 2, time, value, mark, 1,
                                            grid, "subject s01"};
   static const atvi_idx used[2] = {0, 2};
-  const atvi_progress step = {"training", 0.5, 1, "", 10, 1, -3, 1, NAN, NAN, NAN};
+  const atvi_progress step = {"training", 0.5, 1, "", 10, 1, -3, 1, NAN, NAN, NAN, 0};
   atvi_draws *d = draws(ctx);
   double *x;
   if (atvi_draws_group_new(d, "mean", 2, 2, used, &x) != ATVI_OK) abort();

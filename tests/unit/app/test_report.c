@@ -273,9 +273,9 @@ static void recorder_keeps_and_hands_on(void) {
   atvi_app_recorder_begin(&r, ctx, dir);
   CHECK(there(dir, "progress.json"));
   /* done = 1: told however soon after the last */
-  atvi_tell_about(ctx, &(atvi_progress){"annealing", 1, 0.5, "hot", 100, 12.5, -211.5, 1, NAN, NAN, NAN});
-  atvi_tell_about(ctx, &(atvi_progress){"training", 1, 1.5, "ELBO", 300, 1, -97.25, 2, NAN, NAN, NAN});
-  atvi_tell_about(ctx, &(atvi_progress){"sampling", 1, 2.5, "", NAN, NAN, NAN, NAN, NAN, 1.013, 840});
+  atvi_tell_about(ctx, &(atvi_progress){"annealing", 1, 0.5, "hot", 100, 12.5, -211.5, 1, NAN, NAN, NAN, 0});
+  atvi_tell_about(ctx, &(atvi_progress){"training", 1, 1.5, "ELBO", 300, 1, -97.25, 2, NAN, NAN, NAN, 0});
+  atvi_tell_about(ctx, &(atvi_progress){"sampling", 1, 2.5, "", NAN, NAN, NAN, NAN, NAN, 1.013, 840, 0});
   CHECK_INT(r.n, 3);
   CHECK_INT(seen, 3);
   CHECK(r.step[0].temperature == 12.5 && r.step[0].elbo == -211.5 && isnan(r.step[0].khat));

@@ -488,11 +488,11 @@ static void made_and_compared(void) {
   w[7] = 0;
   f = atvi_report_panel_weights(c, box, 400, w, 0.4, most);
   CHECK(f.up.log && f.across.log);
-  const atvi_progress step[] = {{"annealing", 0, 0.1, "", 20, 100, -12, 1, NAN, NAN, NAN},
-                                {"annealing", 0, 0.2, "", 40, 10, -40, 1, NAN, NAN, NAN},
-                                {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN},
-                                {"training", 0.9, 0.4, "", 150, 1, -97.2, 2, NAN, NAN, NAN},
-                                {"weighing", 0.9, 0.4, "", 150, NAN, NAN, NAN, 0.3, NAN, NAN}};
+  const atvi_progress step[] = {{"annealing", 0, 0.1, "", 20, 100, -12, 1, NAN, NAN, NAN, 0},
+                                {"annealing", 0, 0.2, "", 40, 10, -40, 1, NAN, NAN, NAN, 0},
+                                {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN, 0},
+                                {"training", 0.9, 0.4, "", 150, 1, -97.2, 2, NAN, NAN, NAN, 0},
+                                {"weighing", 0.9, 0.4, "", 150, NAN, NAN, NAN, 0.3, NAN, NAN, 0}};
   f = atvi_report_panel_elbo(c, box, 5, step, false, -97.1);
   CHECK(f.across.low < 100 && f.across.low > 90 && f.across.high > 150 && f.up.high > -97.1 &&
         f.up.low > -99);

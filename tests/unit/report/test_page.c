@@ -40,11 +40,11 @@ static void make_series(void) {
                                .mean_low = LOW,
                                .mean_high = HIGH});
 }
-static const atvi_progress STEP[5] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5, 1, NAN, NAN, NAN},
-                                      {"annealing", 0.2, 0.2, "", 40, 5, -44.75, 1, NAN, NAN, NAN},
-                                      {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN},
-                                      {"training", 0.9, 0.4, "", 150, 1, -97.2, 1, NAN, NAN, NAN},
-                                      {"weighing", 0.9, 0.5, "", 150, NAN, NAN, NAN, 0.31, NAN, NAN}};
+static const atvi_progress STEP[5] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5, 1, NAN, NAN, NAN, 0},
+                                      {"annealing", 0.2, 0.2, "", 40, 5, -44.75, 1, NAN, NAN, NAN, 0},
+                                      {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN, 0},
+                                      {"training", 0.9, 0.4, "", 150, 1, -97.2, 1, NAN, NAN, NAN, 0},
+                                      {"weighing", 0.9, 0.5, "", 150, NAN, NAN, NAN, 0.31, NAN, NAN, 0}};
 
 static const double FAILED_AT[64] = {1.5};
 static const atvi_failed_point FAILURE = {FAILED_AT, ATVI_RUN_NONFINITE};
@@ -231,10 +231,10 @@ static void weighted_fit(void) {
 
 /* What the head and the convergence say of weights, and of training at other temperatures. */
 static void words_about_weights(void) {
-  static const atvi_progress hot[4] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5, 1, NAN, NAN, NAN},
-                                       {"annealing", 0.2, 0.2, "", 40, 5, -44.75, 1, NAN, NAN, NAN},
-                                       {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN},
-                                       {"training", 0.9, 0.4, "", 150, 1, -97.2, 1, NAN, NAN, NAN}};
+  static const atvi_progress hot[4] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5, 1, NAN, NAN, NAN, 0},
+                                       {"annealing", 0.2, 0.2, "", 40, 5, -44.75, 1, NAN, NAN, NAN, 0},
+                                       {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN, 0},
+                                       {"training", 0.9, 0.4, "", 150, 1, -97.2, 1, NAN, NAN, NAN, 0}};
   for (int k = 0; k < 2; k++) {
     world w;
     atvi_summary *s;
