@@ -10,11 +10,11 @@
 
 typedef struct {
   double log_pi;       /* at the maximum, at beta = 1 */
-  double log_evidence; /* Laplace: log of the integral of the normal approximation */
+  double log_evidence; /* log of the integral: Laplace's, or a larger one by draws */
   double *x;           /* [d] the maximum, in xi */
   double *chol;        /* [d][d] lower Cholesky factor of the covariance of the normal approximation */
   int hits;            /* climbs that ended here */
-  bool probed;         /* log_probe is known: log of the integral by draws of the normal approximation */
+  bool probed;         /* log_probe is known: log of the integral by draws around it */
   double log_probe;
 } atvi_peak;
 

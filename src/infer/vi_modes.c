@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Components for what q misses: points where it lacks the posterior (vi_missing.c), and maxima that climbs find from those and from points spread over the
- * prior, with Laplace's estimate of what each is worth. A maximum that may matter, and at whose peak q has far too little density, gets a
- * component of its own: a flow in the frame of the normal approximation there, trained at temperature 1. Points that are still missed then,
- * because there is no maximum or its normal approximation is nothing like the posterior, make pieces, and each of these gets one in its
- * own frame. q is the mixture, and weights are taken against the whole mixture, so that overlap counts once and shares come out right by
- * themselves. */
+/* Components for what q misses: points where it lacks the posterior (vi_missing.c), and maxima that climbs find from those, from draws of the ladder and from points
+ * spread over the prior. Draws around a maximum say how much of the posterior q lacks there; where that is enough it gets a component: a flow that is trained at
+ * temperature 1, if that pays, or a normal distribution. Points that are still missed then, because there is no maximum or its surroundings are nothing like
+ * normal, make pieces, and each of these gets one in its own frame. q is the mixture, and weights are taken against the whole mixture, so that overlap counts once
+ * and shares come out right by themselves. */
 #include "infer/vi_state.h"
 #include "math/linalg.h"
 #include "math/rng.h"
@@ -36,7 +35,8 @@ static double least_evidence(const atvi_vi *v) {
 
 /* A place seen by draws of a normal distribution. */
 typedef struct {
-  double *x, *chol;    /* [d], [d][d]: mean, and factor of the covariance */
+  double *x, *chol;    /* [d], [d][d], one after the other: mean, and factor of the covariance */
+  double *spare;       /* [d + d d]: scratch */
   double log_evidence; /* of the posterior there */
   double log_lacking;  /* the same as far as q lacks it */
   double share;        /* what a draw is worth for that */
@@ -101,6 +101,7 @@ static bool follow(const atvi_vi *v, place *f, const double *log_w) {
 static void look_at(atvi_vi *v, place *f, int moves) {
   double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
   double least = atvi_infer_vi_all_evidence(v) + log(v->tuning.faint);
+  size_t bytes = (size_t)(v->d + v->d * v->d) * sizeof(double);
   f->share = 0;
   f->log_evidence = f->log_lacking = -HUGE_VAL;
   for (int k = 0;; k++) {
@@ -111,12 +112,16 @@ static void look_at(atvi_vi *v, place *f, int moves) {
     atvi_infer_vi_log_lacking(v, &c, PROBES, part, log_w);
     for (atvi_idx j = 0; j < PROBES; j++) log_w[j] -= normal[j];
     double lacking = atvi_math_softmax(PROBES, log_w, w) - log(PROBES);
-    if (!(lacking > -HUGE_VAL)) return;
-    double share = atvi_math_effective_size(PROBES, w) / PROBES;
-    if (share > f->share) f->log_evidence = all, f->log_lacking = lacking, f->share = share;
+    double share = lacking > -HUGE_VAL ? atvi_math_effective_size(PROBES, w) / PROBES : 0;
+    if (share > f->share) {
+      f->log_evidence = all, f->log_lacking = lacking, f->share = share;
+      memcpy(f->spare, f->x, bytes);
+    }
     bool minor = lacking < all + log(v->tuning.lacking) && lacking < least;
-    if (share > 0.5 || k == moves || minor || !follow(v, f, log_w)) return;
+    if (!(share > 0) || share > 0.5 || k == moves || minor || atvi_infer_vi_over(v) || !follow(v, f, log_w))
+      break;
   }
+  if (f->share > 0) memcpy(f->x, f->spare, bytes);
 }
 
 /* Whether q lacks most of a place. */
@@ -145,8 +150,7 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *draws) {
 
 /* Whether training a component for a part c of the posterior saves more than it costs. */
 static bool training_pays(const atvi_vi *v, const place *f, double c) {
-  double cost = ATVI_VI_GRADIENT_RUNS * v->opts.batch * v->tuning.round_steps * (v->tuning.halvings + 1);
-  return atvi_infer_vi_saving(v, c, f->share, 0) > cost;
+  return atvi_infer_vi_saving(v, c, f->share, 0) > atvi_infer_vi_round_runs(v) * (v->tuning.halvings + 1);
 }
 
 /* One component more, at f, for a part c of the posterior, trained. *astray: it is of no use, as it went over to the others. One of which these have a good part
@@ -185,15 +189,26 @@ static bool frame(const atvi_vi *v, const atvi_cloud *c, const bool *in, double 
   return atvi_math_cholesky(d, chol);
 }
 
-/* A maximum may be a small one of many on a hill, whose size its own curvature does not tell: points that wander from there do. */
+/* A maximum may be a small one of many on a hill, whose size its own curvature does not tell: points that wander from there do, if there are enough for a
+ * covariance. */
 static atvi_status widen(atvi_vi *v, place *f) {
   atvi_cloud *c = &v->wanderers;
+  size_t size = (size_t)(v->d + v->d * v->d);
   double log_w[PROBES];
-  if (c->cap == 0 && !atvi_infer_vi_cloud(v->pool, v->d, PROBES, c)) return ATVI_ENOMEM;
+  if (PROBES <= v->tuning.per_dim * (double)v->d || atvi_infer_vi_over(v)) return ATVI_OK;
+  double *room = atvi_pool_take(v->pool, 2 * size, sizeof *room);
+  if (!room || (c->cap == 0 && !atvi_infer_vi_cloud(v->pool, v->d, PROBES, c))) return ATVI_ENOMEM;
+  place wide = {.x = room, .chol = room + v->d, .spare = room + size};
   memcpy(c->x, probe(v, f, log_w).x, (size_t)(v->d * PROBES) * sizeof(double));
   c->n = PROBES;
   ATVI_TRY(atvi_infer_vi_wander(v, c));
-  if (c->n > 0 && frame(v, c, NULL, f->x, f->chol)) look_at(v, f, ATVI_REPEATS);
+  if (c->n == 0 || !frame(v, c, NULL, wide.x, wide.chol)) return ATVI_OK;
+  look_at(v, &wide, ATVI_REPEATS);
+  if (!(wide.log_lacking > f->log_lacking)) return ATVI_OK;
+  memcpy(f->x, wide.x, size * sizeof *room);
+  f->log_evidence = wide.log_evidence;
+  f->log_lacking = wide.log_lacking;
+  f->share = wide.share;
   return ATVI_OK;
 }
 
@@ -221,13 +236,15 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   return ATVI_OK;
 }
 
-/* room[d + d d]: scratch. */
+/* room[2 (d + d d)]: scratch. */
 static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
-  place f = {.x = room, .chol = room + v->d, .log_evidence = p->log_evidence};
+  atvi_idx d = v->d;
+  place f = {.x = room, .chol = room + d, .spare = room + d + d * d};
   if (p->log_evidence < least_evidence(v) - v->tuning.doubt) return ATVI_OK;
-  memcpy(f.x, p->x, (size_t)v->d * sizeof *f.x);
-  memcpy(f.chol, p->chol, (size_t)(v->d * v->d) * sizeof *f.chol);
+  memcpy(f.x, p->x, (size_t)d * sizeof *f.x);
+  memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
   ATVI_TRY(cover_place(v, &f, true));
+  if (!isfinite(f.log_evidence)) return ATVI_OK;
   p->probed = true;
   p->log_probe = f.log_evidence;
   p->log_evidence = fmax(p->log_evidence, p->log_probe);
@@ -285,12 +302,12 @@ static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far
 
 static atvi_status cover_pieces(atvi_vi *v) {
   size_t n = (size_t)v->missing.n, d = (size_t)v->d;
-  double *room = atvi_pool_take(v->pool, 3 * n + d + d * d, sizeof *room);
+  double *room = atvi_pool_take(v->pool, 3 * n + 2 * (d + d * d), sizeof *room);
   bool *left = atvi_pool_take(v->pool, 2 * n, sizeof *left), *in = left + n;
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   for (size_t j = 0; j < n; j++) left[j] = true;
   while (v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v) && still_missing(v, left, room, room + n) > 0) {
-    place f = {.x = room + 3 * n, .chol = room + 3 * n + d};
+    place f = {.x = room + 3 * n, .chol = room + 3 * n + d, .spare = room + 3 * n + d + d * d};
     if (!next_piece(v, left, in, room + 2 * n, &f)) break;
     ATVI_TRY(cover_place(v, &f, false));
     for (size_t j = 0; j < n; j++) left[j] = left[j] && !in[j];
@@ -299,7 +316,7 @@ static atvi_status cover_pieces(atvi_vi *v) {
 }
 
 atvi_status atvi_infer_vi_cover(atvi_vi *v) {
-  double *room = atvi_pool_take(v->pool, (size_t)(v->d + v->d * v->d), sizeof *room);
+  double *room = atvi_pool_take(v->pool, 2 * (size_t)(v->d + v->d * v->d), sizeof *room);
   if (!room) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++)
     ATVI_TRY(cover_peak(v, &v->modes.mode[k], room));

@@ -11,8 +11,8 @@ static const double TIME[3] = {0, 1.5, 4}, VALUE[3] = {2, NAN, 0.1}, GRID[2] = {
 static const unsigned char MARK[3] = {ATVI_MARK_EXACT, 0, ATVI_MARK_EXACT | ATVI_MARK_HELD};
 static const atvi_idx DRAW[2] = {0, 3};
 static const atvi_progress STEP[2] = {
-    {"other modes", 0.25, 0.1, "x", 20, 50.5, -12.5, 1, NAN, NAN, NAN},
-    {"a \"word\", and more", 1, 1.0 / 3, "", NAN, NAN, NAN, NAN, 0.3, 1.01, 840}};
+    {"other modes", 0.25, 0.1, "x", 20, 50.5, -12.5, 1, NAN, NAN, NAN, 0},
+    {"a \"word\", and more", 1, 1.0 / 3, "", NAN, NAN, NAN, NAN, 0.3, 1.01, 840, 0}};
 
 static atvi_draws *bare(atvi_ctx *ctx) {
   const atvi_column col[] = {{"a", 0, 1}, {"b", -HUGE_VAL, HUGE_VAL}};
