@@ -147,6 +147,19 @@ static void moments(const atvi_member *m, atvi_idx d, const atvi_cloud *c, const
   }
 }
 
+void atvi_infer_vi_move(atvi_idx d, const double *mean, const double *by, double inflate, double *row,
+                        double *shift, double *chol) {
+  for (atvi_idx i = d - 1; i >= 0; i--) { /* from the last row up and the last column on, in place */
+    for (atvi_idx k = 0; k <= i; k++) shift[i] += chol[i * d + k] * mean[k];
+    for (atvi_idx k = 0; k <= i; k++) {
+      double sum = 0;
+      for (atvi_idx l = k; l <= i; l++) sum += chol[i * d + l] * by[l * d + k];
+      row[k] = inflate * sum;
+    }
+    memcpy(chol + i * d, row, (size_t)(i + 1) * sizeof *row);
+  }
+}
+
 /* By the weights in v->scratch, whose effective size is ess: always, or where q has become narrow. */
 static bool move_frame(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double ess, double inflate,
                        bool always) {
@@ -161,16 +174,7 @@ static bool move_frame(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, doub
   if (!atvi_math_cholesky(d, chol)) return false;
   for (atvi_idx i = 0; i < d; i++) narrow = fmin(narrow, chol[i * d + i]);
   if (!(narrow < v->tuning.narrow) && !always) return false;
-  /* shift += chol_old mean; chol_new = chol_old chol, from the last row up and the last column on, in place */
-  for (atvi_idx i = d - 1; i >= 0; i--) {
-    for (atvi_idx k = 0; k <= i; k++) m->shift[i] += m->chol[i * d + k] * mean[k];
-    for (atvi_idx k = 0; k <= i; k++) {
-      double sum = 0;
-      for (atvi_idx l = k; l <= i; l++) sum += m->chol[i * d + l] * chol[l * d + k];
-      y[k] = inflate * sum;
-    }
-    memcpy(m->chol + i * d, y, (size_t)(i + 1) * sizeof *y);
-  }
+  atvi_infer_vi_move(d, mean, chol, inflate, y, m->shift, m->chol);
   m->whole = true;
   m->log_det = 0;
   for (atvi_idx i = 0; i < d; i++) m->log_det += log(fabs(m->chol[i * d + i]));

@@ -42,8 +42,8 @@ typedef struct {
   double share;        /* what a draw is worth for that */
 } place;
 
-/* PROBES draws of the normal distribution at f, evaluated, in v->room; base draws in v->probes, their log density in log_normal[PROBES]. */
-static atvi_cloud probe(atvi_vi *v, const place *f, double *log_normal) {
+/* PROBES draws of the normal distribution at f, in v->room; base draws in v->probes, their log density in log_normal[PROBES]. */
+static atvi_cloud draw(atvi_vi *v, const place *f, double *log_normal) {
   atvi_idx d = v->d, n = PROBES;
   atvi_cloud c = v->room;
   double *z = v->probes;
@@ -58,8 +58,14 @@ static atvi_cloud probe(atvi_vi *v, const place *f, double *log_normal) {
       log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j] + log(f->chol[i * d + i]);
     }
   }
+  return c;
+}
+
+/* The same, evaluated. */
+static atvi_cloud probe(atvi_vi *v, const place *f, double *log_normal) {
+  atvi_cloud c = draw(v, f, log_normal);
   atvi_infer_space_eval(
-      v->space, &(atvi_space_batch){.B = n, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
+      v->space, &(atvi_space_batch){.B = c.n, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
   return c;
 }
 
@@ -85,19 +91,13 @@ static bool follow(const atvi_vi *v, place *f, const double *log_w) {
       chol[i * d + k] = (ess * sum + (i == k ? (double)d : 0)) / (ess + (double)d);
     }
   if (!atvi_math_cholesky(d, chol)) return false;
-  for (atvi_idx i = d - 1; i >= 0; i--) {
-    for (atvi_idx k = 0; k <= i; k++) {
-      f->x[i] += f->chol[i * d + k] * mean[k];
-      row[k] = 0;
-      for (atvi_idx l = k; l <= i; l++) row[k] += f->chol[i * d + l] * chol[l * d + k];
-    }
-    memcpy(f->chol + i * d, row, (size_t)(i + 1) * sizeof *row);
-  }
+  atvi_infer_vi_move(d, mean, chol, 1, row, f->x, f->chol);
   return true;
 }
 
 /* Looks at what q lacks at a place, and moves there until draws are worth half of independent ones, at most `moves` times; the best look counts. Where q has most of
- * it, and the rest is not worth a component, one look does. A flow that has only stretched a filament over a mode is high at its maximum and misses its flanks, so q is asked at all draws. */
+ * it, and the rest is not worth a component, one look does. A flow that has only stretched a filament over a mode is high at its maximum and misses its flanks, so q is asked
+ * at all draws. */
 static void look_at(atvi_vi *v, place *f, int moves) {
   double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
   double least = atvi_infer_vi_all_evidence(v) + log(v->tuning.faint);
@@ -194,12 +194,12 @@ static bool frame(const atvi_vi *v, const atvi_cloud *c, const bool *in, double 
 static atvi_status widen(atvi_vi *v, place *f) {
   atvi_cloud *c = &v->wanderers;
   size_t size = (size_t)(v->d + v->d * v->d);
-  double log_w[PROBES];
+  double log_normal[PROBES];
   if (PROBES <= v->tuning.per_dim * (double)v->d || atvi_infer_vi_over(v)) return ATVI_OK;
   double *room = atvi_pool_take(v->pool, 2 * size, sizeof *room);
   if (!room || (c->cap == 0 && !atvi_infer_vi_cloud(v->pool, v->d, PROBES, c))) return ATVI_ENOMEM;
   place wide = {.x = room, .chol = room + v->d, .spare = room + size};
-  memcpy(c->x, probe(v, f, log_w).x, (size_t)(v->d * PROBES) * sizeof(double));
+  memcpy(c->x, draw(v, f, log_normal).x, (size_t)(v->d * PROBES) * sizeof(double));
   c->n = PROBES;
   ATVI_TRY(atvi_infer_vi_wander(v, c));
   if (c->n == 0 || !frame(v, c, NULL, wide.x, wide.chol)) return ATVI_OK;

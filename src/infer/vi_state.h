@@ -255,10 +255,13 @@ int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
 /* The frame follows the draws, weighted to the power `step` of the likelihood beyond the present one, and the family starts anew in
  * it: always, or only where q has become narrow in its frame. Returns whether it did. */
 bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
-/* What the maps add to log pi, the log of their derivatives, at the first n points of a cloud: ldj[n]; n more for scratch. */
-void atvi_infer_vi_ldj(const atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *ldj);
 /* The same with draws of m that have these log weights against the posterior, which are smoothed: always, and no wider than they are. */
 bool atvi_infer_vi_follow(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, const double *log_w);
+/* What the maps add to log pi, the log of their derivatives, at the first n points of a cloud: ldj[n]; n more for scratch. */
+void atvi_infer_vi_ldj(const atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *ldj);
+/* A frame moves to what is `mean` and has the factor `by` in it: shift[d] += chol mean, chol[d][d] = inflate chol by. row[d]: scratch. */
+void atvi_infer_vi_move(atvi_idx d, const double *mean, const double *by, double inflate, double *row,
+                        double *shift, double *chol);
 /* Whether the posterior reaches the only bound of a parameter whose map is open: q cannot have the tail that it has in the log. */
 bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m);
 /* Slopes of surjections from the spread of the draws. */
