@@ -6,7 +6,8 @@
  * Shares  Every draw goes, for the time being, with the peak in whose normal approximation it is likeliest. That is cheap and often right,
  *         but a wide and low peak claims the tails of a narrow and high one, whose normal approximation gives them up. So of the draws that
  *         a hill claims some are asked: each goes to the hill on the straight way to which it has to descend least, to the better one if it
- *         can go up to both. What they answer holds for all that the hill claims.
+ *         can go up to both. They are asked in strata, half of the draws, half of the rest, and so on to those that another hill claims almost as
+ *         well: what lies in between is answered for by itself, and one answer of a thousandth does not stand for a hundredth.
  * Places  Medians of the draws that a hill keeps; its peak may lie where hardly any are. */
 #include "infer/vi_state.h"
 #include "math/stat/stat.h"
@@ -17,22 +18,27 @@
 enum {
   BETWEEN = 2 * ATVI_BETWEEN - 1, /* points on the way between two peaks: twice as close */
   WAY = ATVI_BETWEEN + 1,         /* on the way from a draw: itself, points between, and the peak */
-  ASKED = ATVI_VI_PROBES          /* draws of each hill that are asked */
+  ASKED = ATVI_VI_PROBES,         /* draws of each hill that are asked */
+  STRATA = 8, /* that they are divided into, so that the last is about as small a share as one of them */
+  PER = ASKED / STRATA /* draws asked in each */
 };
 
 typedef struct {
   atvi_vi *v;
   const atvi_vi_points *f;
-  atvi_idx n;          /* peaks */
-  atvi_idx *hill;      /* [n] the best peak of the same hill */
-  double *share;       /* [n] of the hill, at its best peak */
-  atvi_idx n_hill;     /* that may be told */
-  atvi_idx *at;        /* [n_hill] their best peaks */
-  double *claim;       /* [n_hill] shares by normal approximations */
-  double *home;        /* [d] a draw, its image inside the box; and scratch: [d] */
+  atvi_idx n;      /* peaks */
+  atvi_idx *hill;  /* [n] the best peak of the same hill */
+  double *share;   /* [n] of the hill, at its best peak */
+  atvi_idx n_hill; /* that may be told */
+  atvi_idx *at;    /* [n_hill] their best peaks */
+  double *claim;   /* [n_hill] shares by normal approximations */
+  double *margin;  /* [f->n] how much better than any other hill's the claim to each draw is, twice its log */
+  double *home;    /* [d] a draw, its image inside the box; and scratch: [d] */
   double *way, *theta; /* [d][ASKED * WAY] */
   double *value;       /* [ASKED * WAY] log pi */
   double *asked;       /* [n_hill][d][ASKED] in xi */
+  double part[ASKED];  /* of what a hill claims each of them answers for */
+  double upto[ASKED];  /* the share of the draws before the middle of that part */
   atvi_idx *goes;      /* [n_hill][ASKED] the hill of each, as a number below n_hill */
   double *low;         /* [ASKED] on the best way so far */
   double *centre;      /* [n_hill][d] theta */
@@ -51,20 +57,46 @@ static double distance2(atvi_idx d, const atvi_peak *p, const double *x, double 
   return sum;
 }
 
-/* The peak that x is likeliest of; of that hill, or (hill < 0) of all. */
-static atvi_idx nearest(const telling *t, const double *x, atvi_idx hill, double *y) {
-  atvi_idx d = t->v->d, near = 0;
+/* How well peak k claims x: minus twice the log of its normal approximation there. */
+static double claim_of(const telling *t, atvi_idx k, const double *x, double *y) {
+  atvi_idx d = t->v->d;
+  const atvi_peak *p = &t->v->modes.mode[k];
+  double r = distance2(d, p, x, y) - 2 * p->log_evidence;
+  for (atvi_idx i = 0; i < d; i++) r += 2 * log(p->chol[i * d + i]);
+  return r;
+}
+
+/* The peak of that hill that x is likeliest of. */
+static atvi_idx nearest_of(const telling *t, const double *x, atvi_idx hill, double *y) {
+  atvi_idx near = hill;
   double best = HUGE_VAL;
   for (atvi_idx k = 0; k < t->n; k++) {
-    const atvi_peak *p = &t->v->modes.mode[k];
-    if (hill >= 0 && t->hill[k] != hill) continue;
-    double r = distance2(d, p, x, y) - 2 * p->log_evidence;
-    for (atvi_idx i = 0; i < d; i++) r += 2 * log(p->chol[i * d + i]);
+    if (t->hill[k] != hill) continue;
+    double r = claim_of(t, k, x, y);
     if (r < best) {
       best = r;
       near = k;
     }
   }
+  return near;
+}
+
+/* The hill that x is likeliest of, and by how much. */
+static atvi_idx nearest(const telling *t, const double *x, double *margin, double *y) {
+  atvi_idx near = t->hill[0];
+  double best = HUGE_VAL, other = HUGE_VAL;
+  for (atvi_idx k = 0; k < t->n; k++) {
+    double r = claim_of(t, k, x, y);
+    if (t->hill[k] != near) {
+      if (r < best) {
+        other = best;
+        near = t->hill[k];
+      } else
+        other = fmin(other, r);
+    }
+    best = fmin(best, r);
+  }
+  *margin = other - best;
   return near;
 }
 
@@ -117,7 +149,7 @@ static void claims(telling *t, atvi_idx *near) {
   for (atvi_idx j = 0; j < t->f->n; j++) {
     near[j] = -1;
     if (!(weight(t, j) > 0)) continue;
-    near[j] = t->hill[nearest(t, home(t, j), -1, t->home + t->v->d)];
+    near[j] = nearest(t, home(t, j), &t->margin[j], t->home + t->v->d);
     t->share[near[j]] += weight(t, j);
   }
   for (atvi_idx k = 0; k < t->n; k++) {
@@ -131,18 +163,25 @@ static void claims(telling *t, atvi_idx *near) {
 
 static double *asked_of(const telling *t, atvi_idx h) { return t->asked + h * t->v->d * ASKED; }
 
-/* ASKED of the draws that hill h claims, by their weights. */
-static void pick(telling *t, atvi_idx h, const atvi_idx *near) {
+/* ASKED of the draws that hill h claims, by their weights: from the surest claim to the most doubtful, PER in each stratum. order, w: [f->n], scratch. */
+static void pick(telling *t, atvi_idx h, const atvi_idx *near, double *order, double *w) {
   double sum = 0, *x = asked_of(t, h);
-  for (atvi_idx j = 0, k = 0; j < t->f->n && k < ASKED; j++) {
-    if (near[j] != t->at[h]) continue;
+  atvi_idx n = 0, k = 0;
+  for (atvi_idx j = 0; j < t->f->n; j++)
+    if (near[j] == t->at[h]) {
+      order[n] = t->margin[j];
+      w[n++] = (double)j;
+    }
+  atvi_math_sort(n, order, w, w + t->f->n);
+  for (atvi_idx i = n; i-- > 0;) {
+    atvi_idx j = (atvi_idx)w[i];
     sum += weight(t, j);
     /* the last one has to be there, whatever sums are rounded to */
-    for (bool found = false; k < ASKED && sum > (0.5 + (double)k) / ASKED * t->claim[h] * (1 - 1e-9); k++) {
-      if (!found) home(t, j);
-      found = true;
-      for (atvi_idx i = 0; i < t->v->d; i++) x[i * ASKED + k] = t->home[i];
-    }
+    if (!(sum > t->upto[k] * t->claim[h]) && i > 0) continue;
+    home(t, j);
+    for (; k < ASKED && (sum > t->upto[k] * t->claim[h] || i == 0); k++)
+      for (atvi_idx c = 0; c < t->v->d; c++) x[c * ASKED + k] = t->home[c];
+    if (k == ASKED) return;
   }
 }
 
@@ -152,7 +191,7 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
   const double *x = asked_of(t, h);
   for (atvi_idx k = 0; k < ASKED; k++) {
     for (atvi_idx i = 0; i < v->d; i++) t->home[i] = x[i * ASKED + k];
-    const atvi_peak *p = &v->modes.mode[nearest(t, t->home, t->at[to], t->home + v->d)];
+    const atvi_peak *p = &v->modes.mode[nearest_of(t, t->home, t->at[to], t->home + v->d)];
     for (atvi_idx i = 0; i < v->d; i++)
       for (int s = 0; s < WAY; s++)
         t->way[(i * ASKED + k) * WAY + s] = t->home[i] + (p->x[i] - t->home[i]) * s / (WAY - 1);
@@ -171,9 +210,14 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
 }
 
 /* Shares as the draws answer. */
-static void ask(telling *t, const atvi_idx *near) {
+static void ask(telling *t, const atvi_idx *near, double *order, double *w) {
+  for (int k = 0; k < ASKED; k++) {
+    int s = k / PER;
+    t->part[k] = exp2(-(s + 1 < STRATA ? s + 1 : s)) / PER;
+    t->upto[k] = 1 - exp2(-s) + (k % PER + 0.5) * t->part[k];
+  }
   for (atvi_idx h = 0; h < t->n_hill; h++) {
-    pick(t, h, near);
+    pick(t, h, near, order, w);
     for (atvi_idx k = 0; k < ASKED; k++) {
       t->goes[h * ASKED + k] = h;
       t->low[k] = -HUGE_VAL;
@@ -182,7 +226,7 @@ static void ask(telling *t, const atvi_idx *near) {
   }
   for (atvi_idx h = 0; h < t->n_hill; h++) t->share[t->at[h]] = 0;
   for (atvi_idx h = 0; h < t->n_hill; h++)
-    for (atvi_idx k = 0; k < ASKED; k++) t->share[t->at[t->goes[h * ASKED + k]]] += t->claim[h] / ASKED;
+    for (atvi_idx k = 0; k < ASKED; k++) t->share[t->at[t->goes[h * ASKED + k]]] += t->claim[h] * t->part[k];
 }
 
 /* ---- words ---- */
@@ -198,7 +242,7 @@ static void quartiles(const telling *t, atvi_idx h, atvi_idx i, double out[3]) {
     for (atvi_idx k = 0; k < ASKED; k++) {
       if (t->goes[from * ASKED + k] != h) continue;
       x[n] = asked_of(t, from)[i * ASKED + k];
-      w[n++] = t->claim[from];
+      w[n++] = t->claim[from] * t->part[k];
     }
   atvi_math_sort(n, x, w, t->value);
   for (int q = 0; q < 3; q++) out[q] = atvi_math_quantile(n, x, w, 0.25 * (q + 1));
@@ -288,12 +332,15 @@ atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_
   if (t.n < 2) return ATVI_OK;
   atvi_idx *near = atvi_pool_take(v->pool, (size_t)f->n, sizeof *near);
   bool *shown = atvi_pool_take(v->pool, (size_t)v->d, sizeof *shown);
+  double *order = atvi_pool_take(v->pool, (size_t)f->n, sizeof *order);
+  double *w = atvi_pool_take(v->pool, 3 * (size_t)f->n, sizeof *w);
+  t.margin = atvi_pool_take(v->pool, (size_t)f->n, sizeof *t.margin);
   if (!room_for_peaks(&t)) return ATVI_ENOMEM;
   make_hills(&t);
   claims(&t, near);
   if (t.n_hill < 2) return ATVI_OK;
   if (!room_for_hills(&t)) return ATVI_ENOMEM;
-  ask(&t, near);
+  ask(&t, near, order, w);
   for (atvi_idx h = 0; h < t.n_hill; h++) {
     told += is_told(&t, h);
     if (share_of(&t, h) > share_of(&t, first)) first = h;

@@ -447,8 +447,8 @@ static double ridge_and_hill(const toy *t, const double *x, double *g, atvi_outc
 }
 
 static void shares_are_those_of_draws(void) {
-  const double share[] = {0.001, 0.06};
-  for (int k = 0; k < 2; k++)
+  const double share[] = {0.001, 0.025, 0.06};
+  for (int k = 0; k < 3; k++)
     for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
       toy t = {.lik = ridge_and_hill};
       atvi_vi_opts o = atvi_infer_vi_defaults();
@@ -466,9 +466,9 @@ static void shares_are_those_of_draws(void) {
           break;
       CHECK_MSG(f.d->made->modes == (k ? 2 : 1), "share %g, seed %d: %g modes", share[k], (int)seed,
                 f.d->made->modes);
-      /* two digits are told; a quarter of the draws that are asked may be in the valley */
-      if (k) CHECK_ABS(told / 100, got, 0.1 * got);
-      if (k) CHECK_ABS(b, 6, 0.5); /* medians of 128: a tenth of an sd */
+      /* of the draws that the hill claims in the end it keeps a quarter or half: 128 answers are good to a seventh of the smaller share */
+      if (k) CHECK_ABS(told / 100, got, (k == 1 ? 0.2 : 0.1) * got);
+      if (k) CHECK_ABS(b, 6, 0.5); /* medians of 128 with unequal weights: a fifth of an sd */
       if (k) CHECK_ABS(a, 0, 2.5);
       fitted_free(f);
     }
