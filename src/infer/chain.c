@@ -6,8 +6,6 @@
 #include <string.h>
 
 enum { L = ATVI_LANES };
-#define LEFT_OUT                                                                                             \
-  1e-3 /* of the precision of a member: the sum of entries of G far from the diagonal that do not matter */
 
 /* Eight points. Entry (i, i + k) of an upper triangle is at [i][k]. */
 typedef struct {
@@ -276,7 +274,7 @@ static atvi_idx width_of(const atvi_kin *k, const double *scale, const double *g
   atvi_idx width = k->least_width, most = k->n < ATVI_CHAIN_BAND ? k->n - 1 : ATVI_CHAIN_BAND - 1;
   for (atvi_idx i = 0; i < k->n; i++) {
     double s = scale[k->of[i]], own = fabs(g[i * k->n + i]) + 1 / (s * s);
-    while (width < most && beyond(k->n, g, i, width) > LEFT_OUT * own) width++;
+    while (width < most && beyond(k->n, g, i, width) > ATVI_TINY * own) width++;
   }
   return width;
 }

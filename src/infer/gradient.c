@@ -25,7 +25,6 @@ enum {
  * large with one step at least is no accident either, even if others agree with each other, as with emulators. */
 static const double STEP[] = {1e-5, 1e-6, 1e-4, 1e-3};
 enum { STEPS = sizeof STEP / sizeof *STEP };
-static const double TOL = 1e-3;  /* relative difference that no method would notice */
 static const double SAFETY = 10; /* times the error of a difference, which is itself a guess, is forgiven */
 
 /* A parameter: points at which it was compared, those at which its derivative is wrong, and the worst of them. */
@@ -147,7 +146,8 @@ static void judge_point(const checking *c, atvi_idx k) {
   for (atvi_idx i = c->first; i < c->end; i++) {
     tally *y = &c->tally[i];
     double g = c->gradient[i * c->n + k], D = best_difference(c, i, c->f[k], &error);
-    double forgiven = TOL * fmax(fabs(g), fabs(D)) + SAFETY * error + sqrt(c->unit) * largest / c->width[i];
+    double forgiven =
+        ATVI_TINY * fmax(fabs(g), fabs(D)) + SAFETY * error + sqrt(c->unit) * largest / c->width[i];
     double excess = (fabs(g - D) - forgiven) / forgiven;
     if (c->off[i] <= STEP[0] || is_near(c, i, g)) continue;
     y->wrong += excess > 0;
@@ -177,7 +177,7 @@ static atvi_status compare_point(checking *c, atvi_idx k, atvi_gradient_info *in
     for (atvi_idx i = c->first; i < c->end; i++) {
       double g = c->gradient[i * c->n + k], off = fabs(g - c->difference[s * d + i]);
       double least = sqrt(c->unit) / c->width[i]; /* a slope that no density would show */
-      c->off[i] = fmin(c->off[i], off / fmax(fmax(fabs(g), TOL * largest), least));
+      c->off[i] = fmin(c->off[i], off / fmax(fmax(fabs(g), ATVI_TINY * largest), least));
       worst = fmax(worst, c->off[i]);
     }
   }
@@ -255,12 +255,12 @@ atvi_status atvi_infer_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_
   atvi_infer_starts_free(s);
   if (status != ATVI_OK || y.wrong == 0) return status;
   const char *name = t->param[y.param].name;
-  return ATVI_FAIL(ctx, ATVI_EMODEL,
-                   "the gradient is wrong: for %s it is %.6g at a point with %s = %.6g, but differences of "
-                   "the log density there say %.6g%s. So at %td of %td points, for %td of %td parameters. "
-                   "Method ram needs no gradient; check_gradient = 0 skips this check",
-                   name, y.gradient, name, y.x, y.difference,
-                   fabs(y.gradient + y.difference) < TOL * fabs(y.gradient) ? " (the sign is the wrong one)"
-                                                                            : "",
-                   y.wrong_points, y.points, y.wrong, t->d);
+  return ATVI_FAIL(
+      ctx, ATVI_EMODEL,
+      "the gradient is wrong: for %s it is %.6g at a point with %s = %.6g, but differences of "
+      "the log density there say %.6g%s. So at %td of %td points, for %td of %td parameters. "
+      "Method ram needs no gradient; check_gradient = 0 skips this check",
+      name, y.gradient, name, y.x, y.difference,
+      fabs(y.gradient + y.difference) < ATVI_TINY * fabs(y.gradient) ? " (the sign is the wrong one)" : "",
+      y.wrong_points, y.points, y.wrong, t->d);
 }

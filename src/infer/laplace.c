@@ -5,7 +5,7 @@
  * Hessian      central differences of the gradient; a first pass with small steps finds the widths, the
  *              second uses a tenth of them: large against the roughness of adaptive solvers, small against
  *              the width. Exact for a normal posterior at any step.
- * Uninformed   directions v with v^T H_lik v < FLAT: the data narrow the prior by less than 5 %. The data may
+ * Uninformed   directions v with v^T H_lik v < ATVI_SMALL: the data narrow the prior by less than 5 %. The data may
  *              still tell of them by way of others, as of the mean in a hierarchy, so that of their span
  *              only those combinations v . y count whose posterior variance is at least WIDE of what the
  *              prior alone has there (inverse Hessians at the mode, both with the floor). The eigenvectors of equal eigenvalues are arbitrary, so
@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLAT 0.1 /* curvature of the log likelihood that narrows the prior by 5 % */
 #define WIDE 0.6 /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
 #define SMALL_PART 0.15 /* words: share of the largest coefficient below which a coefficient is not named */
 
@@ -115,13 +114,13 @@ static atvi_status set_normal(atvi_laplace *l, atvi_optimum_info *info) {
   info->definite = true;
   info->gap = 0;
   for (atvi_idx e = 0; e < k; e++) {
-    if (!(l->value[e] > ATVI_CURVED)) info->definite = false;
+    if (!(l->value[e] > ATVI_TINY)) info->definite = false;
     l->value[e] = fmax(l->value[e], ATVI_CURVED_LEAST);
     double g = 0;
     for (atvi_idx i = 0; i < k; i++) g += l->slope[l->free[i]] * l->vector[i * k + e];
     info->gap += 0.5 * g * g / l->value[e];
   }
-  info->converged = info->gap < ATVI_OPTIMUM_RISE;
+  info->converged = info->gap < ATVI_SLIGHT;
   for (atvi_idx a = 0; a < k; a++)
     for (atvi_idx b = 0; b < k; b++) {
       double c = 0;
@@ -225,7 +224,7 @@ static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, a
   memcpy(a, l->hess_lik, (size_t)(k * k) * sizeof *a);
   atvi_math_eigen_sym(k, a, w, v);
   for (atvi_idx e = 0; e < k; e++) {
-    if (!(w[e] < FLAT)) continue;
+    if (!(w[e] < ATVI_SMALL)) continue;
     for (atvi_idx i = 0; i < k; i++) rows[n * k + i] = v[i * k + e];
     n++;
   }

@@ -14,7 +14,6 @@
 
 enum {
   TESTED = 2 * ATVI_LANES, /* draws at whose images the density is compared */
-  LABELS = 4, /* of an index that are exchanged, at most: their 24 orders have room in a mixture */
 };
 #define APART                                                                                                \
   1.0 /* standard deviations between a mean and that of its image, at least: closer, they are not separate */
@@ -315,7 +314,7 @@ static atvi_status find_names(search *s) {
   slot *t = atvi_pool_take(s->pool, (size_t)(3 * s->d), sizeof *t); /* an array has up to three indices */
   if (!t) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->d;) i = read_array(s, i, t, &n);
-  for (atvi_idx labels = 2; labels <= LABELS; labels++)
+  for (atvi_idx labels = 2; labels <= ATVI_TOPS; labels++)
     for (atvi_idx a = 0; a + 1 < labels; a++) {
       atvi_idx have = 0, before = s->out->n;
       for (atvi_idx l = 0; l < n; l++) have += t[l].labels == labels;

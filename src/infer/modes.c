@@ -82,7 +82,7 @@ static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
     atvi_infer_climb_batch_eval(b, false);
     for (atvi_idx i = 0; i < m; i++) {
       const atvi_climb *c = f->left[first + i].climb;
-      double least = c->f - ATVI_LEVEL - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
+      double least = c->f - ATVI_SMALL - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
       bool same = true;
       for (atvi_idx k = 0; k < ATVI_BETWEEN; k++)
         same &= atvi_infer_climb_batch_get(b, i * ATVI_BETWEEN + k, NULL) >= least;
@@ -222,7 +222,7 @@ static double left_to_gain(const finder *f, const end *e) {
 /* Newton steps until they gain nothing more. Of ends that are no maximum even then only the best is kept. */
 static void polish(finder *f) {
   double most = HUGE_VAL;
-  for (int pass = 0; pass < 2 || (pass < ATVI_NEWTON && most > ATVI_PEAK_GAIN); pass++) {
+  for (int pass = 0; pass < 2 || (pass < ATVI_NEWTON && most > ATVI_TINY); pass++) {
     find_hessians(f);
     for (atvi_idx k = 0; k < f->n; k++) f->end[k].before = f->end[k].climb->f;
     newton(f);

@@ -115,7 +115,7 @@ static void quasi_newton(const atvi_climb *c, atvi_idx d, double *v) {
 static void aim(atvi_climb *c, atvi_idx d) {
   double norm_g = sqrt(dot(d, c->g, c->g));
   c->gain = 0.5 * norm_g * norm_g;
-  if (c->gain < ATVI_OPTIMUM_RISE || c->small >= ATVI_REPEATS) {
+  if (c->gain < ATVI_SLIGHT || c->small >= ATVI_REPEATS) {
     c->ended = true;
     return;
   }
@@ -133,7 +133,7 @@ static void aim(atvi_climb *c, atvi_idx d) {
     c->gain = 0.5 * c->slope;
   }
   /* The weak directions may not be among the curvature seen: small steps in fact, too, are asked for. */
-  if (c->gain < ATVI_OPTIMUM_RISE && c->small > 0 && !c->strict) c->ended = true;
+  if (c->gain < ATVI_SLIGHT && c->small > 0 && !c->strict) c->ended = true;
   c->t = fmin(1, ATVI_CLIMB_STEP_MOST / sqrt(dot(d, v, v)));
   c->trials = 0;
   axpy(d, 1, c->x, v);
@@ -148,7 +148,7 @@ static void accept(atvi_climb *c, atvi_idx d, double f) {
   double sy = dot(d, s, y), ss = dot(d, s, s), yy = dot(d, y, y);
   axpy(d, 1, s, c->x);
   memcpy(c->g, c->gt, (size_t)d * sizeof *c->g);
-  c->small = f - c->f < ATVI_PEAK_GAIN ? c->small + 1 : 0;
+  c->small = f - c->f < ATVI_TINY ? c->small + 1 : 0;
   c->f = f;
   c->length = sqrt(ss);
   if (sy > 1e-10 * sqrt(ss * yy)) {

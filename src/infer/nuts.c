@@ -29,16 +29,15 @@
 #include <string.h>
 
 enum {
-  WINDOW = 25,        /* iterations of the first window, as in Stan */
-  WINDOW_DRAWS = 800, /* draws of all chains together in the last one: Stan's has 500 */
-  WINDOWS = 6,        /* windows that one chain needs for that */
-  LAST = 40,          /* iterations; Stan's are 50 */
-  EARLY_DEPTH = 6,    /* of trees before the first variances are known: the metric may be hopeless yet */
-  FINE = 4, /* iterations of which one has steps as much shorter, after a divergence; a power of 2 */
+  WINDOW = 25,                            /* iterations of the first window, as in Stan */
+  WINDOWS = 6,                            /* that one chain has; many together have fewer */
+  WINDOW_DRAWS = WINDOW << (WINDOWS - 1), /* draws of all chains together in the last one: Stan's has 500 */
+  LAST = 40,                              /* iterations; Stan's are 50 */
+  EARLY_DEPTH = 6, /* of trees before the first variances are known: the metric may be hopeless yet */
+  FINE = 4,        /* iterations of which one has steps as much shorter, after a divergence; a power of 2 */
 };
-/* The metric counts this many draws of a small variance, this share of the typical one: as in Stan. */
+/* The metric counts this many draws of a small variance, ATVI_TINY of the typical one: as in Stan. */
 #define SHRINK 5.0
-#define SHRINK_TO 1e-3
 
 typedef struct {
   atvi_nuts_tree tree;
@@ -232,7 +231,7 @@ static void set_metric(nuts *r) {
     log_mean += log(r->sum[j]) / (double)r->c.d;
   }
   for (atvi_idx j = 0; j < r->c.d; j++)
-    r->var[j] = (n * r->sum[j] + SHRINK * SHRINK_TO * exp(log_mean)) / (n + SHRINK);
+    r->var[j] = (n * r->sum[j] + SHRINK * ATVI_TINY * exp(log_mean)) / (n + SHRINK);
 }
 
 static void end_window(nuts *r) {

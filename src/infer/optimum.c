@@ -14,8 +14,8 @@
 
 /* Relative to 1 + |log posterior|, per prior standard deviation: what its differences can show. */
 #define TOL_GRAD 1e-8
-#define RUNAWAY 1e6       /* nats that the log posterior could still rise: it has no maximum */
-enum { MODES_SHOWN = 3 }; /* words: other modes in messages; the rest is counted */
+#define RUNAWAY (1 / ATVI_ROUNDED) /* nats that the log posterior could still rise: it has no maximum */
+enum { MODES_SHOWN = 3 };          /* words: other modes in messages; the rest is counted */
 static const char GRADIENT[] = "the gradient was not finite";
 
 typedef struct {
@@ -245,7 +245,7 @@ static bool same_optimum(maximiser *m, const double *better, double log_post, co
       m->ev,
       &(atvi_batch){.B = ATVI_BETWEEN, .theta = room, .log_prior = lp, .log_lik = ll, .outcome = outcome});
   for (int i = 0; i < ATVI_BETWEEN; i++)
-    if (outcome[i] != ATVI_RUN_OK || !(lp[i] + ll[i] > log_post - ATVI_LEVEL)) return false;
+    if (outcome[i] != ATVI_RUN_OK || !(lp[i] + ll[i] > log_post - ATVI_SMALL)) return false;
   return true;
 }
 
@@ -277,8 +277,8 @@ static void find_bounds(maximiser *m, atvi_optimum_info *info, const double *slo
   for (atvi_idx j = 0; j < info->d; j++) {
     double near = ATVI_ROUNDING * m->starts->scale[j];
     double below = info->mode[j] - t->param[j].lower, above = t->param[j].upper - info->mode[j];
-    if (below <= near && slope[j] < 0 && -slope[j] * below < ATVI_OPTIMUM_RISE) info->at_bound[j] = -1;
-    if (above <= near && slope[j] > 0 && slope[j] * above < ATVI_OPTIMUM_RISE) info->at_bound[j] = 1;
+    if (below <= near && slope[j] < 0 && -slope[j] * below < ATVI_SLIGHT) info->at_bound[j] = -1;
+    if (above <= near && slope[j] > 0 && slope[j] * above < ATVI_SLIGHT) info->at_bound[j] = 1;
   }
 }
 

@@ -44,7 +44,7 @@ typedef struct {
   double grad_norm;
   /* by how much the log posterior could still rise, from gradient and Hessian */
   double gap;
-  /* gap below ATVI_OPTIMUM_RISE */
+  /* gap below ATVI_SLIGHT */
   bool converged;
   /* the Hessian is positive definite in what is free */
   bool definite;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/scan.h"
+#include "infer/vi_tuning.h"
 #include <math.h>
 #include <string.h>
 
-#define CENTRE 2.0       /* places are evenly spaced up to about this distance, and by a factor beyond it */
-#define PITCH 0.36       /* between places, in units of that */
+#define PITCH                                                                                                \
+  0.36 /* between places, which are evenly spaced up to about ATVI_NEAR, and by a factor beyond it */
 #define SILENT 700.0     /* nats below the top: as good as none */
 #define POWER_LEAST 1.25 /* of a tail: less might have no integral */
 #define POWER_MOST 30.0  /* of a tail: more would be shorter than those of any density that is worth a look */
 
 void atvi_infer_scan_places(double *y) {
   const int half = ATVI_SCAN_FIRST / 2;
-  for (int k = -half; k <= half; k++) y[k + half] = CENTRE * sinh(PITCH * k);
+  for (int k = -half; k <= half; k++) y[k + half] = ATVI_NEAR * sinh(PITCH * k);
 }
 
 void atvi_infer_scan_next(const atvi_scan *s, double *y) {

@@ -19,7 +19,6 @@
 #include <string.h>
 
 enum { ROUNDS = 3 };  /* measurements */
-#define SLIGHT 0.1    /* a power, or a correlation of two kin given the others, that makes no difference */
 #define GAIN_MOST 4.0 /* powers above are not those of a scale */
 
 typedef struct {
@@ -160,7 +159,7 @@ static void set(pilot *p, atvi_idx i) {
     k -= p->k[i] - a->k;
     r -= p->r[i] - a->r;
   }
-  bool informed = k * units * units > ATVI_CURVED && isfinite(r);
+  bool informed = k * units * units > ATVI_TINY && isfinite(r);
   a->k = !informed ? 0 : ratio ? k * units * units : k;
   a->r = informed && !ratio ? r : 0;
 }
@@ -214,7 +213,7 @@ static bool is_diagonal(const pilot *p, const atvi_kin *k, const double *g) {
     for (atvi_idx j = 0; j < i; j++) {
       double a = g[i * k->n + i] + p->own_curve[k->of[i]], b = g[j * k->n + j] + p->own_curve[k->of[j]];
       double off = g[i * k->n + j];
-      if (off * off > SLIGHT * SLIGHT * a * b) return false;
+      if (off * off > ATVI_SMALL * ATVI_SMALL * a * b) return false;
     }
   return true;
 }
@@ -251,7 +250,7 @@ static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
     }
   }
   double power = log(curve[1] / curve[0]) / (2 * ATVI_STEP_KNOWN);
-  return fabs(power) > SLIGHT && fabs(power) < GAIN_MOST ? power : 0;
+  return fabs(power) > ATVI_SMALL && fabs(power) < GAIN_MOST ? power : 0;
 }
 
 static void set_gain(pilot *p, atvi_kin *k) {
@@ -284,7 +283,7 @@ static bool set_kin(pilot *p, atvi_kin *k, double step) {
   for (atvi_idx j = 0; j < k->n; j++) {
     atvi_space_link *a = &p->s->link[k->of[j]];
     double s = p->scale[k->of[j]];
-    bool informed = value[j] * s * s > ATVI_CURVED;
+    bool informed = value[j] * s * s > ATVI_TINY;
     a->k = informed ? value[j] : 0;
     a->r = informed ? p->vector[1][j] : 0;
   }

@@ -10,7 +10,6 @@ enum {
 };
 enum { PARTS = 16 }; /* memory: parts of the points, whose sums are added in order */
 #define ENOUGH 3e-4  /* of the first residual: with 1e-3 q was led astray now and then, with 1e-2 always */
-#define KNOWN 0.1    /* weight of points that say how far out the polynomial is known */
 
 struct atvi_stand_in {
   atvi_ctx *ctx;
@@ -427,7 +426,7 @@ static double known_radius(atvi_stand_in *s, const atvi_stand_in_data *data) {
     for (int l = 0; l < L && first + l < data->n; l++) {
       double far = 0;
       for (atvi_idx i = 0; i < s->t.d; i++) far += w.y[i * L + l] * w.y[i * L + l];
-      if (data->weight[first + l] >= KNOWN) most = fmax(most, far);
+      if (data->weight[first + l] >= ATVI_SMALL) most = fmax(most, far);
     }
   }
   return sqrt(most);

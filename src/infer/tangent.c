@@ -4,7 +4,7 @@
  *
  * Prior and likelihood are compared each by itself, in directions in which every parameter has about the same say,
  *
- *     v_i = +-u / max(|g_i|, FLOOR max_j |g_j| w_j / w_i),   1/2 < u < 3/2,   w: the widths of the parameters,
+ *     v_i = +-u / max(|g_i|, ATVI_TINY max_j |g_j| w_j / w_i),   1/2 < u < 3/2,   w: the widths of the parameters,
  *
  * and the difference is taken relative to sum_i |g_i v_i|. Where it is larger than rounding makes it, each parameter is compared alone.
  *
@@ -13,19 +13,16 @@
  * transposes of the same matrices, and has as much of it. */
 #include "infer/chains.h"
 #include "infer/optimum.h"
+#include "infer/vi_tuning.h"
 #include "math/rng.h"
 #include <math.h>
 
-enum { DIRECTIONS = 4 }; /* of the prior, and as many of the likelihood */
-/* A derivative this far below the largest may be what rounding has left of larger ones. */
-static const double FLOOR = 1e-3;
+enum { DIRECTIONS = ATVI_LANES / 2 }; /* of the prior, and as many of the likelihood */
 /* Relative difference that rounding may make where little of it is seen in tangents: 2e-12 in the examples, 1e-10 in the targets of bench/trust, 1e-9
  * where implicit steps solve for states of very different sizes. Wrong rules are wrong in the first digits. */
 static const double TOL = 1e-7;
 /* Times the rounding that was seen, of which there are two samples, is rounding. */
 static const double SAFETY = 100;
-/* Where rounding may be so large, it says nothing that the two differ, or that they do not. */
-static const double NOTHING = 1e-3;
 
 typedef struct {
   atvi_ctx *ctx;
@@ -61,7 +58,8 @@ static void set_scales(comparing *c) {
       most = fmax(most, fabs(c->grad[part][i]) * atvi_infer_gradient_width(&c->t->param[i], c->at[i]));
     for (atvi_idx i = 0; i < c->t->d; i++) {
       const double width = atvi_infer_gradient_width(&c->t->param[i], c->at[i]);
-      const double least = fmax(fabs(c->grad[part][i]), FLOOR * most / width);
+      /* a derivative that far below the largest may be what rounding has left of larger ones */
+      const double least = fmax(fabs(c->grad[part][i]), ATVI_TINY * most / width);
       c->scale[part][i] = least > 0 ? 1 / least : 1;
     }
   }
@@ -144,7 +142,8 @@ static atvi_status compare_point(comparing *c) {
   draw_directions(c);
   ask(c);
   for (int part = 0; part < 2; part++) c->tol[part] = fmax(TOL, SAFETY * rounding(c, part));
-  bool known = fmax(c->tol[0], c->tol[1]) <= NOTHING;
+  /* where rounding may be that large, it says nothing that the two differ, or that they do not */
+  bool known = fmax(c->tol[0], c->tol[1]) <= ATVI_TINY;
   for (int b = 0; b < 2 * DIRECTIONS; b++) known = known && !isnan(c->dot[b / DIRECTIONS][b]);
   if (!known) return ATVI_OK;
   for (int part = 0; part < 2; part++) {

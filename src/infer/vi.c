@@ -325,7 +325,7 @@ static bool wants_chains(const fit *f) {
 static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
   return f->sought > 0 && f->sought < ATVI_REPEATS && v->n_part > v->looked && !(v->uncovered > 0) &&
-         v->log_missing > f->log_known + log(ATVI_VI_LOOK_AGAIN) && !atvi_infer_vi_over(v);
+         v->log_missing > f->log_known + log(ATVI_SLIGHT) && !atvi_infer_vi_over(v);
 }
 
 /* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
@@ -336,7 +336,7 @@ static atvi_status seek(fit *f) {
   ATVI_TRY(atvi_infer_vi_mirrors(v, &f->w));
   ATVI_TRY(atvi_infer_vi_reflect(v));
   f->log_known = atvi_infer_vi_all_evidence(v);
-  least = f->log_known + log(ATVI_VI_LOOK_AGAIN);
+  least = f->log_known + log(ATVI_SLIGHT);
   ATVI_TRY(atvi_infer_vi_seek(v));
   bool stays = f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least);
   f->stayed = stays ? f->stayed + 1 : 0;
@@ -371,7 +371,7 @@ static atvi_status find_spot(fit *f) {
 static bool is_in_a_hole(const fit *f) {
   atvi_idx alive = 0;
   for (atvi_idx j = 0; j < f->w.c.n; j++) alive += isfinite(f->w.c.log_pi[j]);
-  return !f->v->wide && (double)alive < ATVI_VI_ALIVE * (double)f->w.c.n;
+  return !f->v->wide && (double)alive < ATVI_SMALL * (double)f->w.c.n;
 }
 
 static double lack(const fit *f) { return fmax(f->w.psis.khat - atvi_math_psis_threshold(f->w.c.n), 0); }
@@ -439,7 +439,7 @@ static atvi_status improve(atvi_vi *v) {
   double all = atvi_infer_vi_all_evidence(v);
   for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
-    if (p->blame < v->tuning.blame) continue;
+    if (p->blame < ATVI_SMALL) continue;
     if (k == 0 && v->lessons) {
       bool learned;
       ATVI_TRY(atvi_infer_vi_learn_more(v, &p->at, &learned));

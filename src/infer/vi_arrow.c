@@ -269,7 +269,7 @@ static void settle(finder *f) {
       accept(f, 0, j);
       for (atvi_idx b = 1; b <= n; b++) {
         atvi_idx at = b * c->n + j;
-        if (pass == 0 || c->tf[at] > c->f[at] - ATVI_PEAK_GAIN)
+        if (pass == 0 || c->tf[at] > c->f[at] - ATVI_TINY)
           accept(f, b, j);
         else
           c->share[at] *= 0.3;
@@ -277,7 +277,7 @@ static void settle(finder *f) {
       }
       most = fmax(most, left);
     }
-    if (!(most > ATVI_OPTIMUM_RISE) || pass + 1 == ATVI_NEWTON) return;
+    if (!(most > ATVI_SLIGHT) || pass + 1 == ATVI_NEWTON) return;
     for (atvi_idx b = 1; b <= n; b++) {
       const atvi_vi_piece *p = &f->a->piece[b];
       for (atvi_idx i = 0; i < p->n; i++)
@@ -296,7 +296,7 @@ static double integral(const finder *f, atvi_idx j) {
   double h = c->f[j];
   for (atvi_idx b = 1; b <= f->a->b->n; b++) {
     atvi_idx at = b * c->n + j;
-    h += c->f[at] + (c->rise[at] < ATVI_LEVEL ? c->rise[at] : 0) - 0.5 * c->log_det[at];
+    h += c->f[at] + (c->rise[at] < ATVI_SMALL ? c->rise[at] : 0) - 0.5 * c->log_det[at];
   }
   return h;
 }
@@ -540,7 +540,7 @@ static bool maximise(finder *f, const double *x) {
   f->gain = HUGE_VAL;
   memset(f->move, 0, (size_t)p0->n * sizeof *f->move);
   double pending = 0; /* the part of the last step that was taken and not looked at */
-  for (int round = 0; round < ATVI_ROUNDS && f->gain > ATVI_OPTIMUM_RISE;) {
+  for (int round = 0; round < ATVI_ROUNDS && f->gain > ATVI_SLIGHT;) {
     if (atvi_infer_vi_late(a->v)) return false;
     c->n = beside(p0->n);
     spread_out(f);
@@ -567,7 +567,7 @@ static bool maximise(finder *f, const double *x) {
     atvi_infer_vi_tell(a->v, "climbing", 0.05 + 0.2 * round / ATVI_ROUNDS, "the maximum is %.2g nats higher",
                        f->gain);
   }
-  if (f->gain > ATVI_OPTIMUM_RISE) move_centre(f, -pending);
+  if (f->gain > ATVI_SLIGHT) move_centre(f, -pending);
   memcpy(a->from, p0->mean, (size_t)p0->n * sizeof *a->from);
   atvi_infer_vi_piece_log_det(p0);
   return isfinite(f->gain);
@@ -657,7 +657,7 @@ static others look_for_others(finder *f, atvi_idx n, const double *x, double *to
     atvi_idx best = 0;
     for (atvi_idx j = 1; j < n; j++) {
       double low = c->f[b * n] - c->f[b * n + j], far = far_off(&a->piece[b], c->x + j, n);
-      bool there = c->rise[b * n + j] < ATVI_LEVEL; /* not on its way still */
+      bool there = c->rise[b * n + j] < ATVI_SMALL; /* not on its way still */
       if (!(far > ATVI_FAR * ATVI_FAR && low < ATVI_NEGLIGIBLE && there)) continue;
       if (c->f[b * n + j] > c->f[b * n + best]) best = j;
       if (a->piece[b].n == 1)
@@ -745,7 +745,7 @@ atvi_status atvi_infer_vi_arrow_find(atvi_vi_arrow *a, atvi_idx n, const double 
   a->twin = false;
   for (atvi_idx t = 0; t < ATVI_TOPS && *found; t++) {
     if (!(h[t] > h[best] - ATVI_NEGLIGIBLE)) continue;
-    if (fabs(h[t] - h[best]) < ATVI_LEVEL && far_off(&a->piece[0], top + t * d, 1) > ATVI_FAR * ATVI_FAR)
+    if (fabs(h[t] - h[best]) < ATVI_SMALL && far_off(&a->piece[0], top + t * d, 1) > ATVI_FAR * ATVI_FAR)
       a->twin = true;
     else
       reach(&f, top + t * d);

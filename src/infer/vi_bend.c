@@ -15,12 +15,10 @@
 #include <string.h>
 
 enum {
-  CHUNK = ATVI_BATCH / 2, /* coordinates along which gradients are looked at in one batch */
-  STEPS = 12,             /* that bring a point of the ridge to its maximum */
-  STAGES = 4,             /* points of the ridge on either side */
-  PATH = 2 * STAGES,
-  PROBES = 256,   /* draws that judge a bend */
-  CANDIDATES = 4, /* coordinates that are tried as those along which the ridge bends */
+  CHUNK = ATVI_BATCH / 2,  /* coordinates along which gradients are looked at in one batch */
+  STEPS = 12,              /* that bring a point of the ridge to its maximum */
+  PATH = 2 * ATVI_REPEATS, /* points of the ridge: as many on either side */
+  PROBES = 256,            /* draws that judge a bend */
   T = ATVI_BEND_TERMS
 };
 #define LOOK 1.5   /* standard deviations along each coordinate, where gradients are looked at */
@@ -85,10 +83,10 @@ static void find_curves(const look *l, double *off) {
   }
 }
 
-/* The coordinates with the largest off above CURVED, at most CANDIDATES, which then is 0; returns how many. */
+/* The coordinates with the largest off above CURVED, at most ATVI_TOPS, which then is 0; returns how many. */
 static int most_curved(atvi_idx d, double *off, atvi_idx *k) {
   int n = 0;
-  for (; n < CANDIDATES; n++) {
+  for (; n < ATVI_TOPS; n++) {
     k[n] = 0;
     for (atvi_idx i = 1; i < d; i++)
       if (off[i] > off[k[n]]) k[n] = i;
@@ -203,7 +201,7 @@ static bool add_bend(const look *l, const double *u) {
 
 /* Puts the best of the candidates in place, if it is worth it; *now is the spread, before and after. */
 static atvi_status one_more(look *l, double *now, bool *any) {
-  atvi_idx k[CANDIDATES];
+  atvi_idx k[ATVI_TOPS];
   find_curves(l, l->off);
   int n = most_curved(l->v->d, l->off, k);
   double least = WORTH * *now;

@@ -27,15 +27,14 @@
 enum {
   STARTS = ATVI_LANES,    /* climbs: as many as are evaluated for the price of one */
   CHUNK = 4 * ATVI_BATCH, /* points evaluated at a time, with their memory: each is of many blocks */
-  MOST_DRAWS = 64,        /* of a block, whose mean is its integral */
   MOST_PAIRED =
-      MOST_DRAWS / 4, /* in pairs: a look at blocks for each draw of what is common is better then */
+      ATVI_VI_BLOCK_MOST / 4, /* in pairs: a look at blocks for each draw of what is common is better then */
   AT_ONCE =
       CHUNK /
       ATVI_SCAN_FIRST, /* draws of what is common whose blocks are looked at together: what there is room for */
-  FEW = 3 /* coordinates of a block up to which points of a lattice are better than random ones */
+  FEW =
+      3 /* size: of the table BY; coordinates of a block up to which points of a lattice are better than random ones */
 };
-#define BETTER 1.1    /* times the effective size: what a round is worth */
 #define VARIANCE 0.5  /* of log w from its blocks that is wanted: less would take more runs than it saves */
 #define STRETCHED 0.2 /* of the draws of what is common are wider in one coordinate */
 #define STRETCH 3.0   /* times as wide: the log of a scale that may be 0 has an exponential tail */
@@ -405,7 +404,7 @@ static void weigh_item(void *arg, atvi_idx j, int worker) {
   atvi_idx B = d->n * s->k, *picked = s->picked ? s->picked + j * (1 + s->a.b->n) : NULL;
   atvi_rng rng =
       atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_RESAMPLE, d->scramble, (uint32_t)(d->first + j));
-  double e[MOST_DRAWS], w = density(s, j * s->k) - s->log_q[j * s->k];
+  double e[ATVI_VI_BLOCK_MOST], w = density(s, j * s->k) - s->log_q[j * s->k];
   (void)worker;
   s->spread[j] = 0;
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {
@@ -501,7 +500,7 @@ static void restore(blocks *s, const double *kept) {
 /* With k draws of a block log w has this variance: with so many it has about the one that is wanted, if it falls as 1 / k. */
 static atvi_idx better_k(atvi_idx k, double variance) {
   double times = fmin(variance / VARIANCE, 2);
-  return times > 1 ? (atvi_idx)fmin(4 * ceil(0.25 * times * (double)k), MOST_DRAWS) : k;
+  return times > 1 ? (atvi_idx)fmin(4 * ceil(0.25 * times * (double)k), ATVI_VI_BLOCK_MOST) : k;
 }
 
 /* q of what is common follows its weights until that is no longer worth it; *share is the effective size per draw, *variance that of log w from
@@ -537,7 +536,7 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
     if (!(size > 0)) break; /* no draw can be evaluated */
     atvi_infer_vi_tell(v, "adapting", 0.3 + 0.02 * round, "%.0f of %td draws count", size, n);
     atvi_idx k = better_k(s->k, *variance);
-    if (power == 1 && size < BETTER * before && k <= s->k) {
+    if (power == 1 && size < (1 + ATVI_SMALL) * before && k <= s->k) {
       if (size < before) restore(s, kept);
       break;
     }
@@ -550,7 +549,7 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
     follow(s, n, x0, e, base, cov);
     s->k = k;
   }
-  if (*variance < ATVI_LEVEL && s->k == 4 && !s->follows) s->k = 2; /* as good as normal: one pair serves */
+  if (*variance < ATVI_SMALL && s->k == 4 && !s->follows) s->k = 2; /* as good as normal: one pair serves */
   return ATVI_OK;
 }
 
@@ -764,7 +763,7 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
     ATVI_TRY(adapt(s, &share, &variance));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
     if (v->cut || with > 0) break;
-    if (share > 0 && variance < ATVI_LEVEL) break; /* what is lacking is not due to the blocks */
+    if (share > 0 && variance < ATVI_SMALL) break; /* what is lacking is not due to the blocks */
     /* With k-hat below 1/2 weights have a variance. */
     if (share > 0 && w->psis.khat < 0.5 && lacking(s, w) < ATVI_VI_UNSEEN) break;
   }

@@ -56,13 +56,13 @@ atvi_vi_worth atvi_infer_vi_worth_of(const atvi_vi *v, atvi_idx n, const double 
 
 /* Whether q lacks next to nothing by the measure of the search for what it misses: what that finds would cost more than the training that is left out. */
 static bool is_sound(const atvi_vi *v, double part, const atvi_vi_worth *w) {
-  return (w->permits && part * w->lacking < ATVI_VI_LOOK_AGAIN) || w->top < exp(v->tuning.missed);
+  return (w->permits && part * w->lacking < ATVI_SLIGHT) || w->top < exp(v->tuning.missed);
 }
 
 bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const atvi_vi_worth *before,
                              const atvi_vi_worth *now) {
   if (v->d < ATVI_VI_FEW) return false;
-  double left = before ? fmin(1, log(now->share) / log(before->share)) : ATVI_VI_LEFT;
+  double left = before ? fmin(1, log(now->share) / log(before->share)) : ATVI_HALF;
   return is_sound(v, part, now) && atvi_infer_vi_saving(v, part, now->share, left) < runs;
 }
 

@@ -16,7 +16,7 @@
 
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
 #define NUTS_ACCEPT 0.9                /* smaller steps than by default, since none may diverge */
-/* Training is in vain when hardly any of the draws can be evaluated (ATVI_VI_ALIVE), or when after this many steps their log weights still have
+/* Training is in vain when hardly any of the draws can be evaluated, or when after this many steps their log weights still have
  * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
 enum { VAIN_STEPS = 600 };
 #define VAIN_SD 5.0
@@ -279,7 +279,7 @@ bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test) {
     e[n] = test->log_pi[j] - test->log_q[j];
     n += isfinite(e[n]);
   }
-  if ((double)n < ATVI_VI_ALIVE * (double)test->n) return true;
+  if ((double)n < ATVI_SMALL * (double)test->n) return true;
   atvi_math_sort(n, e, NULL, e + n);
   return v->steps >= VAIN_STEPS && e[3 * n / 4] - e[n / 4] > 2 * 0.6745 * VAIN_SD;
 }

@@ -34,7 +34,7 @@ static void polish(atvi_vi *v, atvi_member *at, atvi_member *best, atvi_vi_worth
     for (atvi_idx j = 0; j < c.n; j++) log_w[j] = c.log_pi[j] - c.log_q[j];
     atvi_vi_worth now = atvi_infer_vi_worth_of(v, c.n, log_w);
     if (!(now.share > fmax(worth->share, ATVI_VI_WORTH))) break;
-    left = worth->share > 0 ? log(now.share) / log(worth->share) : ATVI_VI_LEFT;
+    left = worth->share > 0 ? log(now.share) / log(worth->share) : ATVI_HALF;
     atvi_infer_vi_member_copy(v, at, best);
     *worth = now;
     v->gained = atvi_infer_vi_gained(v, &c, log_w);

@@ -10,8 +10,9 @@
 enum {
   ATVI_EXACT_CHAINS = 4 * ATVI_LANES, /* enough for R-hat, few enough that each is long */
   ATVI_EXACT_LEAPS = 8,               /* per Hamiltonian move, at most: half of a period at the usual steps */
-  ATVI_EXACT_LINES = 4,               /* slice updates per iteration where q is wrong: half of the cost */
-  ATVI_EXACT_DEGREES = 2 /* of freedom of the heavy-tailed jumps: tails heavier than any with a variance */
+  ATVI_EXACT_LINES =
+      ATVI_EXACT_LEAPS / 2, /* slice updates per iteration where q is wrong: half of the cost */
+  ATVI_EXACT_DEGREES = 2    /* of freedom of the heavy-tailed jumps: tails heavier than any with a variance */
 };
 
 /* A point of each lane, and all that is known there. */

@@ -21,10 +21,8 @@ enum {
   ROUNDS = 6,            /* of training between two lessons, at most: the stand-in is not worth more */
 };
 #define PER_DIM                                                                                              \
-  2.0              /* effective draws per dimension: with fewer, hardly any point is where the posterior is */
-#define TEMPER 0.5 /* power of the density with which points below the usual count less */
+  2.0 /* effective draws per dimension: with fewer, hardly any point is where the posterior is */
 #define BETTER 1.02 /* times what draws are worth, by which a lesson must improve it */
-#define ASTRAY 0.5  /* of what the best so far is worth: q went where the stand-in is wrong */
 
 struct atvi_vi_lessons {
   atvi_stand_in *stand_in;
@@ -128,7 +126,8 @@ static atvi_idx gather(const atvi_vi *v, lessons *c) {
       c->du[i * n + at] = seen->dlik[i * seen->cap + j];
     }
     c->value[at] = seen->log_lik[j];
-    c->weight[at++] = exp(TEMPER * fmin(0, c->weight[j] - top + (double)d));
+    /* points below the usual count less, but not as little as their density says */
+    c->weight[at++] = exp(ATVI_HALF * fmin(0, c->weight[j] - top + (double)d));
   }
   return n;
 }
@@ -206,7 +205,7 @@ static atvi_status learn(atvi_vi *v, lessons *c, atvi_member *m, double part, in
     if (now->share > best.share || *enough) {
       atvi_infer_vi_member_copy(v, &at, m);
       best = *now;
-    } else if (now->share < ASTRAY * best.share) {
+    } else if (now->share < ATVI_HALF * best.share) { /* q went where the stand-in is wrong */
       atvi_infer_vi_member_copy(v, m, &at);
     }
     before = *now;

@@ -173,7 +173,7 @@ static bool move_frame(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, doub
     for (atvi_idx k = 0; k < i && ess < v->tuning.per_dim * (double)d; k++) chol[i * d + k] = 0;
   if (!atvi_math_cholesky(d, chol)) return false;
   for (atvi_idx i = 0; i < d; i++) narrow = fmin(narrow, chol[i * d + i]);
-  if (!(narrow < v->tuning.narrow) && !always) return false;
+  if (!(narrow < ATVI_SMALL) && !always) return false;
   atvi_infer_vi_move(d, mean, chol, inflate, y, m->shift, m->chol);
   m->whole = true;
   m->log_det = 0;
@@ -213,7 +213,7 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
   if (!isfinite(end)) return false;
   bounded(v, draws, i, z);
   double near = 0, far = fabs(median(draws->n, z, z + draws->n) - end);
-  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(z[j] - end) < v->tuning.reach * far;
+  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(z[j] - end) < ATVI_SMALL * far;
   return near > v->tuning.reach_share * (double)draws->n;
 }
 
@@ -244,7 +244,7 @@ static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, 
     if (isfinite(w)) all = atvi_math_log_add(all, w);
     if (isfinite(w_end)) there = atvi_math_log_add(there, log_f + w_end);
   }
-  return reach * exp(there - all - log_slope) > ATVI_VI_LOOK_AGAIN;
+  return reach * exp(there - all - log_slope) > ATVI_SLIGHT;
 }
 
 bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m) {

@@ -59,7 +59,7 @@ static bool is_lacking(atvi_vi *v, const reflection *r) {
   memcpy(c.x, r->to, (size_t)(v->d * PROBES) * sizeof *c.x);
   atvi_infer_space_eval(
       v->space, &(atvi_space_batch){.B = PROBES, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
-  return atvi_infer_vi_missed_share(v, v->n_part, &c) > v->tuning.lacking;
+  return atvi_infer_vi_missed_share(v, v->n_part, &c) > ATVI_HALF;
 }
 
 /* One component more: the image of part k, if it has one and q lacks it. */

@@ -21,14 +21,13 @@
 #include <string.h>
 
 enum {
-  TRIES = 16,  /* prior draws per point, at most */
   AMONG = 8,   /* points among which the nearest is taken for a near pair */
   LENGTHS = 3, /* of steps, each half of the one before */
-  WANDER = 16, /* sweeps in which points become some twenty times as wide where nothing stops them */
 };
 #define HARD 10.0 /* power of the ratio that keeps points away from where q is */
-#define WHOLE 0.1 /* of the steps are as long as the difference */
-#define FEW 100.0 /* draws in a place, of which weights make its share to a tenth */
+
+#define FEW                                                                                                  \
+  (1 / (ATVI_SMALL * ATVI_SMALL)) /* draws in a place, of which weights make its share to ATVI_SMALL */
 
 typedef struct {
   atvi_vi *v;
@@ -107,7 +106,7 @@ static void draw_prior(const herd *h, atvi_idx first) {
 static bool begin(herd *h) {
   atvi_idx tried = 0, got = 0, n = h->n;
   const atvi_cloud *c = &h->to;
-  for (int k = 0; k < TRIES && got < n && !atvi_infer_vi_over(h->v); k++) {
+  for (int k = 0; k < ATVI_ROUNDS && got < n && !atvi_infer_vi_over(h->v); k++) {
     atvi_idx alive = 0;
     draw_prior(h, h->first + tried);
     evaluate(h, n);
@@ -129,7 +128,7 @@ static void up(herd *h) {
   atvi_cloud *c = h->c;
   atvi_idx n = h->n;
   atvi_cloud r = {.n = n, .cap = n, .log_base = c->log_base, .log_pi = c->log_q};
-  double beta = atvi_infer_vi_next_beta(h->v, &r, h->beta);
+  double beta = atvi_infer_vi_next_beta(&r, h->beta);
   for (atvi_idx j = 0; j < n; j++) h->w[j] = (beta - h->beta) * (c->log_q[j] - c->log_base[j]);
   h->log_z += atvi_math_softmax(n, h->w, h->w) - log((double)n);
   h->beta = beta;
@@ -184,7 +183,7 @@ static atvi_idx move_half(herd *h, int half) {
     choose_pair(h, &r, half, &a, &b);
     double sign = atvi_math_rng_uniform(&r) < 0.5 ? -1 : 1;
     double by = pow(2, -(int)(atvi_math_rng_uniform(&r) * LENGTHS)) * 2.38 / sqrt(2 * (double)d);
-    if (atvi_math_rng_uniform(&r) < WHOLE) by = 1;
+    if (atvi_math_rng_uniform(&r) < ATVI_SMALL) by = 1; /* as long as the difference */
     h->w[k] = a == b ? HUGE_VAL : log(atvi_math_rng_uniform(&r));
     for (atvi_idx i = 0; i < d; i++)
       h->to.x[i * m + k] = c->x[i * h->n + j] + sign * by * (c->x[i * h->n + a] - c->x[i * h->n + b]);
@@ -278,7 +277,8 @@ atvi_status atvi_infer_vi_wander(atvi_vi *v, atvi_cloud *points) {
       if (isfinite(h.to.log_pi[j]) && isfinite(h.to.log_base[j])) h.at[alive++] = j;
     gather(&h, alive);
     for (atvi_idx j = 0; j < h.n && alive > 0; j++) copy_point(h.d, &h.to, j % alive, points, j);
-    for (int k = 0; k < WANDER && alive > 0 && !atvi_infer_vi_over(v); k++) sweep(&h);
+    /* points become some twenty times as wide where nothing stops them */
+    for (int k = 0; k < ATVI_ROUNDS && alive > 0 && !atvi_infer_vi_over(v); k++) sweep(&h);
   }
   points->n = alive > 0 ? h.n : 0;
   atvi_pool_free(pool);

@@ -15,9 +15,6 @@
 
 #define THIN 1e-4 /* of the variance of a coordinate given those before it, which a factor may lose */
 enum { PROBES = ATVI_VI_PROBES };
-enum {
-  FEW_STARTS = 4
-}; /* climbs of each alternative in the text of the density, and of a draft: the search for other modes has more */
 
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
                             double *out) {
@@ -117,7 +114,7 @@ static void look_at(atvi_vi *v, place *f, int moves) {
       f->log_evidence = all, f->log_lacking = lacking, f->share = share;
       memcpy(f->spare, f->x, bytes);
     }
-    bool minor = lacking < all + log(v->tuning.lacking) && lacking < least;
+    bool minor = lacking < all + log(ATVI_HALF) && lacking < least;
     if (!(share > 0) || share > 0.5 || k == moves || minor || atvi_infer_vi_over(v) || !follow(v, f, log_w))
       break;
   }
@@ -125,9 +122,7 @@ static void look_at(atvi_vi *v, place *f, int moves) {
 }
 
 /* Whether q lacks most of a place. */
-static bool is_missed(const atvi_vi *v, const place *f) {
-  return f->log_lacking > f->log_evidence + log(v->tuning.lacking);
-}
+static bool is_missed(const place *f) { return f->log_lacking > f->log_evidence + log(ATVI_HALF); }
 
 double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c) {
   double have[ATVI_VI_TEST], part[ATVI_VI_TEST];
@@ -145,7 +140,7 @@ double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud 
 static bool is_astray(atvi_vi *v, const atvi_cloud *draws) {
   atvi_cloud c = *draws;
   c.n = ATVI_VI_TEST;
-  return atvi_infer_vi_missed_share(v, v->n_part - 1, &c) < v->tuning.lacking;
+  return atvi_infer_vi_missed_share(v, v->n_part - 1, &c) < ATVI_HALF;
 }
 
 /* Whether training a component for a part c of the posterior saves more than it costs. */
@@ -157,7 +152,7 @@ static bool training_pays(const atvi_vi *v, const place *f, double c) {
  * may overlap them. */
 static atvi_status add_component(atvi_vi *v, const place *f, double c, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
-  bool overlaps = !is_missed(v, f), learned;
+  bool overlaps = !is_missed(f), learned;
   atvi_cloud seen;
   if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
@@ -217,11 +212,11 @@ static atvi_status widen(atvi_vi *v, place *f) {
 static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   double all = atvi_infer_vi_all_evidence(v);
   look_at(v, f, ATVI_REPEATS);
-  if (is_peak && is_missed(v, f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
+  if (is_peak && is_missed(f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
   if (!(c > v->tuning.faint)) return ATVI_OK;
-  if (training_pays(v, f, c) || (!is_peak && is_missed(v, f))) {
+  if (training_pays(v, f, c) || (!is_peak && is_missed(f))) {
     place after = *f;
     bool astray;
     ATVI_TRY(add_component(v, f, c, &astray));
@@ -370,7 +365,7 @@ static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
 }
 
 atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
-  atvi_idx n = v->wide ? (atvi_idx)v->tuning.starts : FEW_STARTS;
+  atvi_idx n = v->wide ? (atvi_idx)v->tuning.starts : ATVI_TOPS;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
   *found = false;
   if (!start) return ATVI_ENOMEM;
@@ -387,7 +382,7 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   atvi_idx d = v->d, n_branch = v->space->target->n_branch, got = 0;
   *n = 0;
   if (n_branch == 0) return ATVI_OK;
-  double *start = atvi_pool_take(v->pool, (size_t)(d * FEW_STARTS), sizeof *start);
+  double *start = atvi_pool_take(v->pool, (size_t)(d * ATVI_TOPS), sizeof *start);
   double *top = atvi_pool_take(v->pool, (size_t)(d * n_branch), sizeof *top);
   atvi_modes_opts opts = atvi_infer_modes_defaults();
   atvi_status status = start && top ? ATVI_OK : ATVI_ENOMEM;
@@ -396,10 +391,10 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   opts.user = v;
   for (atvi_idx k = 0; k < n_branch && status == ATVI_OK; k++) {
     atvi_modes m;
-    atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, FEW_STARTS,
+    atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, ATVI_TOPS,
                            start);
     atvi_model_evaluator_set_branch(v->ev, k);
-    status = atvi_infer_modes_find(v->space, &opts, v->pool, FEW_STARTS, start, &m);
+    status = atvi_infer_modes_find(v->space, &opts, v->pool, ATVI_TOPS, start, &m);
     atvi_model_evaluator_set_branch(v->ev, -1);
     for (atvi_idx i = 0; i < d && m.n > 0; i++) top[i * n_branch + got] = m.mode[0].x[i];
     got += m.n > 0;

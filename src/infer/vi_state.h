@@ -208,7 +208,7 @@ typedef struct {
 } atvi_vi_trained;
 
 /* The next inverse temperature of a ladder on which the points c are at beta. */
-double atvi_infer_vi_next_beta(const atvi_vi *v, const atvi_cloud *c, double beta);
+double atvi_infer_vi_next_beta(const atvi_cloud *c, double beta);
 /* How many draws of one gradient could be used; m stays as it is. */
 atvi_idx atvi_infer_vi_try_gradient(atvi_vi *v, const atvi_member *m);
 /* Up the ladder that chooses itself, to the door of temperature 1. */

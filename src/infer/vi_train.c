@@ -113,11 +113,11 @@ static double cess(const atvi_cloud *c, double step) {
   return sum * sum / (sum_sq * (double)c->n);
 }
 
-/* The share that counts as enough is of the draws that could be evaluated. */
-double atvi_infer_vi_next_beta(const atvi_vi *v, const atvi_cloud *c, double beta) {
+/* Where the conditional effective size is half of the draws that could be evaluated. */
+double atvi_infer_vi_next_beta(const atvi_cloud *c, double beta) {
   atvi_idx good = 0;
   for (atvi_idx j = 0; j < c->n; j++) good += isfinite(c->log_pi[j]);
-  double enough = v->tuning.cess * (double)good / (double)c->n, low = 0, high = 1 - beta;
+  double enough = ATVI_HALF * (double)good / (double)c->n, low = 0, high = 1 - beta;
   if (cess(c, high) >= enough) return 1;
   for (int k = 0; k < 60; k++) {
     double mid = low > 0 ? 0.5 * (low + high) : 0.1 * high;
@@ -245,7 +245,7 @@ static bool climb(ladder *l) {
   atvi_cloud draws = l->draws;
   for (; l->rung < ATVI_VI_RUNGS; l->rung++) {
     atvi_io_stretch_mark(memo_of(v), l);
-    double beta = l->so_far.beta, step = l->so_far.step, next = atvi_infer_vi_next_beta(v, &draws, beta);
+    double beta = l->so_far.beta, step = l->so_far.step, next = atvi_infer_vi_next_beta(&draws, beta);
     v->rungs++;
     if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_math_adam_reset(t->adam);
@@ -518,8 +518,7 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
 
 /* ---- fine-tuning ---- */
 
-#define AVERAGE 0.9 /* of the average of iterates stays at every step */
-#define SAME 0.995  /* effective sizes in this ratio do not differ: k-hat decides */
+#define SAME 0.995 /* effective sizes in this ratio do not differ: k-hat decides */
 
 typedef struct {
   atvi_vi *v;
@@ -548,7 +547,7 @@ static bool fine_tune(atvi_vi *v, atvi_member *m, int steps) {
     clip(v->size, 1, t->grad);
     atvi_math_adam_set_step(t->adam, v->tuning.step_round / 10 * (1 - (double)k / steps));
     atvi_math_adam_step(t->adam, m->phi, t->grad);
-    for (atvi_idx i = 0; i < v->size; i++) t->avg[i] = AVERAGE * t->avg[i] + (1 - AVERAGE) * m->phi[i];
+    for (atvi_idx i = 0; i < v->size; i++) t->avg[i] = (1 - ATVI_SMALL) * t->avg[i] + ATVI_SMALL * m->phi[i];
     v->steps++;
     atvi_infer_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, steps);
   }

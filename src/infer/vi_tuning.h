@@ -15,7 +15,6 @@
   X(glance, 256, "draws",                                                                                    \
     "the next temperature, the gain of a rung, what draws of a block are worth: noise against cost")         \
   X(rung_steps, 10, "steps", "on a rung: how well q follows against cost")                                   \
-  X(cess, 0.5, "of the draws", "conditional effective size of a rung: number of rungs against their height") \
   X(trim, 0.05, "of the draws",                                                                              \
     "the lowest are left out of the gain of a rung, as early on they are absurd")                            \
   /* rounds (vi_train.c) */                                                                                  \
@@ -33,9 +32,7 @@
   X(slope_least, 8, "per half box", "a copy that is half a box away has e^-16 of the mass")                  \
   X(slope_by_sd, 6, "1 / sd of q", "slope of the fold: mass left in copies against a hard edge")             \
   X(reach_share, 0.03, "of the draws", "nearer to a bound than `reach`: it is reached")                      \
-  X(reach, 0.1, "of the median's distance", "that counts as next to a bound")                                \
   X(as_good, 0.97, "of the effective size", "that a fold must have to be taken instead of a one-to-one map") \
-  X(narrow, 0.1, "sd in the frame", "of the draws at which the frame follows")                               \
   X(inflate, 1.15, "sd of the draws", "width of the new frame: too wide is easier to mend than too narrow")  \
   X(per_dim, 6, "draws per dimension", "that a covariance needs; below, variances only")                     \
   /* what q misses (vi_missing.c, vi_modes.c) */                                                             \
@@ -47,11 +44,9 @@
   X(sweeps, 8, "sweeps", "in which that must be done")                                                       \
   X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
   X(missed, 2, "nats", "by which q is too low where it lacks the posterior")                                 \
-  X(lacking, 0.5, "of a peak", "that must be missed for a component, and of which it must take half")        \
   X(faint, 1e-4, "of the posterior", "that is worth a component of a piece: tips are far out")               \
   /* draws and weights (vi.c, vi_weights.c) */                                                               \
-  X(improve_times, 3, "times", "further training where k-hat is above its threshold")                        \
-  X(blame, 0.1, "of the wild weights", "with which a component is trained further")
+  X(improve_times, 3, "times", "further training where k-hat is above its threshold")
 
 typedef struct {
 #define ATVI_VI_FIELD(name, value, unit, what) double name;
@@ -70,6 +65,16 @@ typedef struct {
 /* All rows in the order of the struct, whose i-th double is row i; *n receives their number. */
 const atvi_vi_tunable *atvi_infer_vi_tunables(int *n);
 
+/* ---- what matters how much ----
+ * One scale for shares of a whole, relative changes, and nats of a log density, which are relative changes of it. */
+#define ATVI_HALF 0.5 /* of a whole: where the more or the less of it decides */
+/* A tenth: what a hundred draws show, and a look of that kind no better. Nothing depends on a single such part. */
+#define ATVI_SMALL 0.1
+/* A hundredth: what the draws of a fit just show, as the mean of 25 000 errs by 0.006. */
+#define ATVI_SLIGHT 0.01
+/* A thousandth, e^-7: what no draws of a fit show. Less is left out, or the error of differences. */
+#define ATVI_TINY 1e-3
+
 /* ---- sizes ---- */
 enum {
   ATVI_VI_TEST = 512,                        /* draws on which progress of training is judged */
@@ -83,7 +88,7 @@ enum {
    * corners would be found, and covered, at a higher price. */
   ATVI_VI_FEW = 4,
   ATVI_VI_DRAWS_STEP = 64, /* draws per block: their number is a multiple of it */
-  ATVI_VI_BLOCK_MOST = 64, /* coordinates of a block, at most */
+  ATVI_VI_BLOCK_MOST = 64, /* coordinates of a block, and draws of it whose mean is its integral, at most */
 };
 #define ATVI_VI_ESS                                                                                          \
   25000.0 /* effective size wanted: with fewer draws k-hat does not see heavy tails (test_exact.c) */
@@ -94,17 +99,12 @@ enum {
 #define ATVI_VI_VALUES                                                                                       \
   8e6 /* draws times parameters, at most, unless that makes them a sixteenth: files of more are a burden */
 #define ATVI_VI_AGAIN 2.0 /* times the step that training before ended with: its judgement is rough */
-#define ATVI_VI_LOOK_AGAIN                                                                                   \
-  0.01 /* of the evidence so far, which a look finds missing before there is another */
 #define ATVI_VI_GRADIENT_RUNS                                                                                \
   2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
-#define ATVI_VI_ALIVE                                                                                        \
-  0.1 /* of the draws can be evaluated, or is their effective size, at least; below, training went where there is no density */
 #define ATVI_VI_WORTH                                                                                        \
   0.3 /* of the draws is their effective size where q can follow its own weights; seen: above 0.5 */
-#define ATVI_VI_LEFT 0.5 /* of the variance of log weights is left by a round, before there was one to tell */
 #define ATVI_VI_UNSEEN 0.003     /* of the posterior, which draws may lack by chance */
-#define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
+#define ATVI_VI_TRAIN_TIME 0.85  /* time: of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 
 /* ---- of several methods ---- */
@@ -127,24 +127,17 @@ enum {
 #define ATVI_ROUGH                                                                                           \
   1.0 /* nats by which an estimate may err: integrals over blocks, the end of a climb as a summit */
 #define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
-#define ATVI_LEVEL 0.1 /* nats by which what is the same may differ: never worth a word */
-#define ATVI_OPTIMUM_RISE                                                                                    \
-  0.01                 /* nats that may be left to gain at what counts as a maximum: draws do not show them */
 #define ATVI_STEP 1e-3 /* of differences, in prior standard deviations, before widths are known */
-#define ATVI_STEP_KNOWN 0.1 /* of differences, in standard deviations of the posterior */
-#define ATVI_CURVED                                                                                          \
-  1e-3 /* curvature, where that of the prior is 1, below which there is none: the error of differences */
+#define ATVI_STEP_KNOWN 0.1    /* of differences, in standard deviations of the posterior */
 #define ATVI_CURVED_LEAST 0.04 /* least curvature: never wider than five prior standard deviations */
 #define ATVI_NEAR 2.0          /* standard deviations in which most of a normal is */
 #define ATVI_FAR                                                                                             \
   4.0 /* standard deviations, or errors, within which a normal has its mass: beyond, it is another place */
 #define ATVI_FOLDS 30.0 /* e-folds of a scale or a step: beyond, it is as good as 0 or infinite */
 #define ATVI_START_FAR                                                                                       \
-  8.0 /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
+  (2 * ATVI_FAR) /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
-#define ATVI_PEAK_GAIN                                                                                       \
-  1e-3 /* nats that a last Newton step gains and leaves, or loses by rounding, and that are next to nothing in a climb: 0.04 standard deviations */
 #define ATVI_PEAK_LEFT 0.5    /* nats left to gain that show that an end is not a maximum yet */
 #define ATVI_PEAK_STEP_SD 0.3 /* of differences, in conditional standard deviations */
 enum {

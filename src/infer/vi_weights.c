@@ -24,7 +24,6 @@
 #include <string.h>
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
-#define MISSING 0.1        /* of the evidence, found where q has next to nothing: by chance hardly ever */
 enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
 #define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
 #define NOISY                                                                                                \
@@ -455,7 +454,7 @@ bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
     sum += e;
     square += e * e;
   }
-  return sum * sum > ATVI_VI_ALIVE * (double)most * square;
+  return sum * sum > ATVI_SMALL * (double)most * square;
 }
 
 atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
@@ -587,7 +586,7 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   for (atvi_idx k = 0; k < v->modes.n; k++)
     if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ATVI_DEEP)
       peak = fmax(peak, worth(&v->modes.mode[k]));
-  if (v->looked == v->n_part && v->log_absent > z + log(MISSING))
+  if (v->looked == v->n_part && v->log_absent > z + log(ATVI_SMALL))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
                           "The log evidence is %.2f, but points annealed from the prior find %.0f %% as much "
                           "where the draws are not: part of the "
@@ -599,12 +598,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
         "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
         "nothing, and the approximation could not be mended there.",
         fmin(999, 100 * v->uncovered));
-  if (m->elbo > z + ATVI_FAR * se + ATVI_LEVEL)
+  if (m->elbo > z + ATVI_FAR * se + ATVI_SMALL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence %.2f is below its lower bound %.2f, the ELBO: part of the posterior is missed.", z,
         m->elbo);
-  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > ATVI_FAR * hypot(se, w->se) + ATVI_LEVEL)
+  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > ATVI_FAR * hypot(se, w->se) + ATVI_SMALL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The log evidence is %.2f by the chains and %.2f by weighted draws of the approximation: one of them "
