@@ -70,7 +70,7 @@ static double step(const problem *p, const atvi_ode *o, double t, double h, cons
 }
 
 static double scalar(const problem *p, const atvi_model *m, const double *theta) {
-  const atvi_ode *o = &m->ode;
+  const atvi_ode *o = &m->odes.fit;
   atvi_idx n = p->n;
   double y[MOST_STATES], scale[MOST_STATES], ynew[MOST_STATES], k[7][MOST_STATES],
       yout[MOST_OUT * MOST_STATES];
@@ -124,7 +124,7 @@ static double cold_log_lik(const atvi_model *m, const double *theta, const doubl
   double sum = 0;
   (void)theta;
   for (atvi_idx r = 0; r < d->n_row; r++) {
-    const double *y = yout + 3 * m->row_out[0][r];
+    const double *y = yout + 3 * m->times.row_out[0][r];
     sum += poisson(d->value[r * d->n_col + 1], y[1] + 0.001) + poisson(d->value[r * d->n_col + 2], y[2]);
   }
   return sum;
@@ -177,7 +177,7 @@ static double rota_log_lik(const atvi_model *m, const double *theta, const doubl
   const atvi_lang_data *d = &m->lang->data[0];
   double sum = 0, lambda[6], nu = theta[3];
   for (atvi_idx r = 0; r < d->n_row; r++) {
-    const double *y = yout + 29 * m->row_out[0][r];
+    const double *y = yout + 29 * m->times.row_out[0][r];
     rota_lambda(d->time[r], y, theta, lambda);
     for (int i = 0; i < 6; i++) {
       double k = d->value[r * d->n_col + 1 + i], mean = 0.24 * theta[2] * lambda[i] * y[6 + i];

@@ -204,21 +204,21 @@ static void describe(atvi_text *out, const atvi_model *m) {
     atvi_io_text_add(out, ", %td states, start at t = %g", lang->n_state - lang->n_lag, lang->start);
     static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)",
                                          "steps"};
-    atvi_io_text_add(out, "; solver: %s", method[m->ode.method]);
+    atvi_io_text_add(out, "; solver: %s", method[m->odes.fit.method]);
   }
   atvi_io_text_add(out, "\n");
-  if (m->automatic) atvi_io_text_add(out, "            solver %s\n", m->solver_why);
+  if (m->choice.automatic) atvi_io_text_add(out, "            solver %s\n", m->choice.why);
   if (lang->n_block) describe_units(out, lang);
   describe_params(out, lang);
   if (lang->n_derived) atvi_io_text_add(out, "derived     %td\n", lang->n_derived);
   if (lang->n_track) atvi_io_text_add(out, "tracked     %td\n", lang->n_track);
   describe_data(out, m);
-  atvi_io_text_add(out, "code        %s", m->info.compiled ? "compiled" : "interpreted");
-  if (m->info.compiled && m->info.from_cache)
+  atvi_io_text_add(out, "code        %s", m->prog.info.compiled ? "compiled" : "interpreted");
+  if (m->prog.info.compiled && m->prog.info.from_cache)
     atvi_io_text_add(out, " (from the cache)");
-  else if (m->info.compiled)
-    atvi_io_text_add(out, " in %.2f s", m->info.compile_s);
-  if (m->info.reason[0]) atvi_io_text_add(out, ": %s", m->info.reason);
+  else if (m->prog.info.compiled)
+    atvi_io_text_add(out, " in %.2f s", m->prog.info.compile_s);
+  if (m->prog.info.reason[0]) atvi_io_text_add(out, ": %s", m->prog.info.reason);
   atvi_io_text_add(out, "\n");
 }
 
@@ -304,7 +304,7 @@ static atvi_status check_gradient(checking *c, atvi_text *out, uint64_t seed, bo
         "gradient    NOT CHECKED: it is not finite, or mostly rounding that the steps of the solver "
         "have magnified, at all of the %td best of %d draws from the prior\n",
         n, DRAWS);
-  if (n > 0 && points == 0 && m->has_ode && m->ode.method == ATVI_ODE_RK45 && !m->automatic)
+  if (n > 0 && points == 0 && m->odes.any && m->odes.fit.method == ATVI_ODE_RK45 && !m->choice.automatic)
     atvi_io_text_add(out, "            The model may be too stiff for 'solver rk45': leave that line out.\n");
   if (n > 0 && c->failed)
     atvi_io_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,

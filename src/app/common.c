@@ -12,10 +12,10 @@
 const atvi_lang *atvi_app_home(const atvi_model *m, atvi_idx *k) {
   const atvi_lang_data *all = m->lang->data;
   atvi_idx first = *k, unit = all[*k].unit;
-  if (!m->part) return m->lang;
+  if (!m->blocks.part) return m->lang;
   while (first > 0 && all[first - 1].unit == unit) first--; /* those of a unit stand together */
   *k -= first;
-  return m->part[unit].m->lang;
+  return m->blocks.part[unit].m->lang;
 }
 
 atvi_idx atvi_app_files(const atvi_lang *lang) {
@@ -153,9 +153,10 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   else if (atvi_app_no_data(out) && !how.text) /* for the model of a fit it was reported then */
     atvi_log(ctx, ATVI_LOG_WARN,
              "every observation is missing: the data say nothing, and the posterior is the prior");
-  if (status == ATVI_OK && out->model->info.reason[0] && !atvi_stop_asked(ctx)) /* a stop ends the compiler */
+  if (status == ATVI_OK && out->model->prog.info.reason[0] &&
+      !atvi_stop_asked(ctx)) /* a stop ends the compiler */
     atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, which is several times slower: %s",
-             out->model->info.reason);
+             out->model->prog.info.reason);
   return status;
 }
 

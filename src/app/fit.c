@@ -76,8 +76,8 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
     json_object_set_new(root, "runs", atvi_app_bytes_json(pool, runs));
     json_object_set_new(root, "runs_lines", json_integer(l->model->emulated->lines));
   }
-  if (l->model->has_ode) json_object_set_new(root, "solver", json_string(atvi_model_solver_word(l->model)));
-  json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
+  if (l->model->odes.any) json_object_set_new(root, "solver", json_string(atvi_model_solver_word(l->model)));
+  json_object_set_new(root, "compiled", json_boolean(l->model->prog.info.compiled));
   char *dump = json_dumps(root, JSON_INDENT(2));
   json_decref(root);
   if (!dump) return ATVI_FAIL(ctx, ATVI_ENOMEM, "fit.json: out of memory");
@@ -219,13 +219,14 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_HELD_OUT,
                             "%td of %td observations were held out (%s).", l->model->holdout.n_held,
                             l->model->holdout.n_held + l->model->holdout.n_left, opts->holdout));
-  if (l->model->automatic && (l->model->uses_both || l->model->ode.method == ATVI_ODE_STIFF))
+  if (l->model->choice.automatic &&
+      (l->model->choice.uses_both || l->model->odes.fit.method == ATVI_ODE_STIFF))
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_SOLVER_CHOSEN,
                             "The model names no solver: %s (%s).",
-                            l->model->ode.method == ATVI_ODE_STIFF
+                            l->model->odes.fit.method == ATVI_ODE_STIFF
                                 ? "the implicit one ran it"
                                 : "the explicit one ran it, and the implicit one the points that are stiff",
-                            l->model->solver_why));
+                            l->model->choice.why));
   ATVI_TRY(atvi_app_emulators_say(ctx, pool, &opts->model, l, y->draws));
   return atvi_app_delivery_make(ctx, pool, l, y);
 }

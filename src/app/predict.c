@@ -249,7 +249,7 @@ static void tell_missing(prediction *x, const atvi_loaded *l) {
   for (atvi_idx o = 0; o < m->lang->n_observe; o++) {
     const atvi_csv *csv = m->lang->data[m->lang->observe[o].data].csv;
     atvi_idx n = 0;
-    for (atvi_idx r = 0; csv && r < csv->n_row; r++) n += !m->covariates[o][r];
+    for (atvi_idx r = 0; csv && r < csv->n_row; r++) n += !m->lik.covariates[o][r];
     if (n)
       say(x, atvi_pool_printf(
                  x->pool,
@@ -308,7 +308,7 @@ static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) 
 /* LOO of whole units is seldom right: a unit's parameters depend on its data alone. */
 static void tell_units(prediction *x, const atvi_loaded *l, const atvi_scores *s) {
   const char *label = s->units.n_bad ? strchr(s->worst_unit.name, ' ') : NULL, *rule = "";
-  if (!label || !l->model->part) return;
+  if (!label || !l->model->blocks.part) return;
   int block = (int)(label - s->worst_unit.name);
   if (!memchr(s->worst_unit.name, '.', (size_t)block)) /* of blocks inside others the file has two columns */
     rule = atvi_pool_printf(x->pool, " '%.*s == \"%s\"'", block, s->worst_unit.name, label + 1);

@@ -254,7 +254,7 @@ void atvi_app_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, con
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       atvi_point *p = &series[s].point[i];
-      const atvi_model *own = m->part ? m->part[l->target->series[s].unit].m : m;
+      const atvi_model *own = m->blocks.part ? m->blocks.part[l->target->series[s].unit].m : m;
       p->asked =
           grid ? p->draw || in_rows(own, p->time) : atvi_app_predictions_among(n_time, time, p->time, eps);
       p->given = p->draw ? p->row < atvi_app_predictions_rows(m, m->lang->observe[s].data)

@@ -54,7 +54,7 @@ double atvi_app_predictions_rounding(atvi_idx n, const double *time) {
 }
 
 atvi_idx atvi_app_predictions_rows(const atvi_model *m, atvi_idx k) {
-  return m->n_given ? m->n_given[k] : m->lang->data[k].n_row;
+  return m->times.n_given ? m->times.n_given[k] : m->lang->data[k].n_row;
 }
 
 bool atvi_app_predictions_in_data(const atvi_model *m, double t, double eps) {
@@ -62,7 +62,7 @@ bool atvi_app_predictions_in_data(const atvi_model *m, double t, double eps) {
     if (m->lang->data[k].time &&
         atvi_app_predictions_among(atvi_app_predictions_rows(m, k), m->lang->data[k].time, t, eps))
       return true;
-  return m->has_prev && fabs(t - m->lang->start) <= eps;
+  return m->lik.has_prev && fabs(t - m->lang->start) <= eps;
 }
 
 /* ---- which draws ---- */
@@ -152,9 +152,9 @@ typedef struct {
 /* Whether row r of series s is a row of the data. */
 static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
   const atvi_model *m = y->l->model;
-  if (!y->opts->fit || !m->n_given) return true;
+  if (!y->opts->fit || !m->times.n_given) return true;
   if (s->kind == ATVI_SERIES_OBSERVED) return r < atvi_app_predictions_rows(m, s->group);
-  return atvi_app_predictions_in_data(m->part ? m->part[s->unit].m : m, s->time[r],
+  return atvi_app_predictions_in_data(m->blocks.part ? m->blocks.part[s->unit].m : m, s->time[r],
                                       atvi_app_predictions_rounding(s->n, s->time));
 }
 
@@ -162,13 +162,14 @@ static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
 static bool on_grid(const layout *y, atvi_idx k, atvi_idx r) {
   const atvi_model *m = y->l->model;
   return y->l->target->series[k].kind != ATVI_SERIES_OBSERVED ||
-         (!atvi_app_counts(m->lang, &m->lang->observe[k]) && m->covariates[k][r]);
+         (!atvi_app_counts(m->lang, &m->lang->observe[k]) && m->lik.covariates[k][r]);
 }
 
 /* "subject s01"; labels of two blocks may be the same. */
 static const char *unit_of(atvi_pool *pool, const atvi_model *m, atvi_idx unit) {
   if (unit == 0) return "";
-  return atvi_pool_printf(pool, "%s %s", m->part[0].m->lang->block[m->part[unit].block - 1].name,
+  return atvi_pool_printf(pool, "%s %s",
+                          m->blocks.part[0].m->lang->block[m->blocks.part[unit].block - 1].name,
                           m->target.unit[unit].name);
 }
 
@@ -418,7 +419,7 @@ static void grid_add(grid *g, double t) {
 
 /* Both sides of pulses (states before) and of jumps of tables (values after). */
 static void add_jumps(grid *g) {
-  const atvi_ode *ode = &g->m->ode;
+  const atvi_ode *ode = &g->m->odes.fit;
   size_t table = 2 * (size_t)g->m->lang->n_table * sizeof(double);
   double beside = BESIDE * (g->last - g->first);
   atvi_idx before = g->n, jumps = 0;
@@ -462,7 +463,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx poin
   grid g = {.m = m, .most = points};
   atvi_idx n_data = 0, most = 0;
   *n = 0;
-  if (!m->has_ode || m->emulated) return ATVI_OK;
+  if (!m->odes.any || m->emulated) return ATVI_OK;
   for (atvi_idx k = 0; k < lang->n_data; k++) most += lang->data[k].time ? lang->data[k].n_row : 0;
   double *data = atvi_pool_take(pool, (size_t)most + 1, sizeof *data);
   g.time = atvi_pool_take(pool, 2 * (size_t)points + 2 * (size_t)JUMPS + (size_t)most + 6, sizeof *g.time);
@@ -490,13 +491,13 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx poin
 
 /* Units have grids of their own, coarser ones if there are many. */
 static atvi_status find_grids(atvi_pool *pool, const atvi_model *m, atvi_model_load_opts *how) {
-  if (!m->part) return find_grid(pool, m, GRID, &how->n_time, &how->time);
-  atvi_model_times_of *own = atvi_pool_take(pool, (size_t)m->n_part, sizeof *own);
-  atvi_idx points = GRID_ALL / m->n_part;
+  if (!m->blocks.part) return find_grid(pool, m, GRID, &how->n_time, &how->time);
+  atvi_model_times_of *own = atvi_pool_take(pool, (size_t)m->blocks.n_part, sizeof *own);
+  atvi_idx points = GRID_ALL / m->blocks.n_part;
   if (!own) return ATVI_ENOMEM;
   points = points > GRID ? GRID : points < GRID_LEAST ? GRID_LEAST : points;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
-    ATVI_TRY(find_grid(pool, m->part[i].m, points, &own[i].n, &own[i].time));
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
+    ATVI_TRY(find_grid(pool, m->blocks.part[i].m, points, &own[i].n, &own[i].time));
     how->n_time += own[i].n;
   }
   how->own_time = own;
@@ -609,7 +610,7 @@ static atvi_status load_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l
   *all = (atvi_loaded){0};
   ATVI_TRY(find_grids(pool, l->model, &how));
   if (!holdout && how.n_time == 0) return ATVI_OK;
-  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
+  again.interpret = again.interpret || !l->model->prog.info.compiled; /* the reason was already logged */
   return atvi_app_load(ctx, &again, &how, all);
 }
 

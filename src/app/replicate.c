@@ -252,7 +252,7 @@ atvi_status atvi_app_repeat_fail(const atvi_repeat *x, atvi_pool *pool, atvi_rep
 }
 
 void atvi_app_repeat_model(const atvi_repeat *x, atvi_app_model *model) {
-  model->interpret = model->interpret || !x->l->model->info.compiled; /* reported once */
+  model->interpret = model->interpret || !x->l->model->prog.info.compiled; /* reported once */
   if (!x->l->model->emulated) return;
   model->emulators = x->rec->dir;
   model->runs_lines = x->l->model->emulated->lines; /* even if the record grows meanwhile */

@@ -72,7 +72,7 @@ static atvi_status describe(atvi_pool *pool, const atvi_app_fit_opts *o, const a
   atvi_app_record_inputs(&w, l, &o->model);
   atvi_io_json_put(&w, "holdout", atvi_app_bytes_json(pool, o->holdout));
   atvi_io_json_put(&w, "no-compile", json_boolean(o->model.interpret));
-  atvi_io_json_put(&w, "compiled", json_boolean(l->model->info.compiled));
+  atvi_io_json_put(&w, "compiled", json_boolean(l->model->prog.info.compiled));
   add_options(&w, &o->how);
   atvi_io_json_object(&w, "call");
   add_call(&w, o);

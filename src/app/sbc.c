@@ -30,7 +30,7 @@ static atvi_status prepare(sbc *x) {
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
   ATVI_TRY(atvi_app_replicate_sets(x->ctx, x->l));
-  if (x->l->model->has_extra)
+  if (x->l->model->prog.has_extra)
     return ATVI_FAIL(
         x->ctx, ATVI_EMODEL,
         "%s: error: the model has logp terms, which truths drawn from its declared priors do not follow: a "

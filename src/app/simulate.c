@@ -66,7 +66,7 @@ typedef struct {
   atvi_idx *from;
 } table;
 
-static atvi_idx n_part(const table *t) { return t->l->model->part ? t->l->model->n_part : 1; }
+static atvi_idx n_part(const table *t) { return t->l->model->blocks.part ? t->l->model->blocks.n_part : 1; }
 
 static bool mine(const table *t, const atvi_series *s) {
   bool observed = s->kind == ATVI_SERIES_OBSERVED;
@@ -86,8 +86,8 @@ static atvi_idx column(atvi_idx *n, const char **name, const char *new) {
 /* The name of series s without the label of its unit: a unit's series of one kind are in the same order there. seen: [parts][kinds], how
  * many have been met. */
 static const char *own_series(const atvi_model *m, const atvi_series *s, atvi_idx *seen) {
-  if (!m->part) return s->name;
-  const atvi_target *of = &m->part[s->unit].m->target;
+  if (!m->blocks.part) return s->name;
+  const atvi_target *of = &m->blocks.part[s->unit].m->target;
   atvi_idx left = seen[s->unit * (ATVI_SERIES_STATE + 1) + s->kind]++;
   for (atvi_idx k = 0; k < of->n_series; k++)
     if (of->series[k].kind == s->kind && left-- == 0) return of->series[k].name;
@@ -124,7 +124,7 @@ static const atvi_series *first_of(const table *t, atvi_idx unit) {
 }
 
 static const char *block_of(const atvi_model *m, atvi_idx unit) {
-  return m->part[0].m->lang->block[m->part[unit].block - 1].name;
+  return m->blocks.part[0].m->lang->block[m->blocks.part[unit].block - 1].name;
 }
 
 /* ---- lines ---- */
@@ -160,11 +160,11 @@ static atvi_status find_lines(atvi_pool *pool, table *t) {
     const atvi_series *s = first_of(t, u);
     for (atvi_idx r = 0; s && r < s->n; r++) t->line[t->n_line++] = (line){u, t->file < 0 ? -1 : s->group, r};
     if (s && t->file >= 0) t->csv = m->lang->data[s->group].csv;
-    if (!s || !m->part) continue;
+    if (!s || !m->blocks.part) continue;
     const char *name = u ? block_of(m, u) : "unit";
     t->whose = !t->whose || strcmp(t->whose, name) == 0 ? name : "unit";
   }
-  if (t->csv && m->part) return in_file_order(pool, t);
+  if (t->csv && m->blocks.part) return in_file_order(pool, t);
   return ATVI_OK;
 }
 
@@ -172,16 +172,16 @@ static atvi_status find_lines(atvi_pool *pool, table *t) {
 
 /* The name of a parameter without the label of its unit. */
 static const char *own_param(const atvi_model *m, atvi_idx param) {
-  for (atvi_idx u = 1; m->part && u < m->n_part; u++)
-    for (atvi_idx i = m->part[u].n_outer; i < m->part[u].m->target.d; i++)
-      if (m->part[u].param[i] == param) return m->part[u].m->target.param[i].name;
+  for (atvi_idx u = 1; m->blocks.part && u < m->blocks.n_part; u++)
+    for (atvi_idx i = m->blocks.part[u].n_outer; i < m->blocks.part[u].m->target.d; i++)
+      if (m->blocks.part[u].param[i] == param) return m->blocks.part[u].m->target.param[i].name;
   return m->target.param[param].name;
 }
 
 /* Whether unit u is part `of` or lies in it: it then depends on all of its parameters. */
 static bool encloses(const atvi_model *m, atvi_idx of, atvi_idx u) {
   if (of == u || of == 0) return true;
-  const atvi_model_part *a = &m->part[of], *b = &m->part[u];
+  const atvi_model_part *a = &m->blocks.part[of], *b = &m->blocks.part[u];
   const atvi_idx n = a->m->target.d;
   return a->block != b->block && n > 0 && n <= b->n_outer &&
          memcmp(a->param, b->param, (size_t)n * sizeof *a->param) == 0;
@@ -204,15 +204,15 @@ static atvi_status find_leads(atvi_pool *pool, table *t) {
     if (is) of[j++] = column(&t->n_lead, t->lead, own_param(m, i));
   }
   for (atvi_idx u = 0; u < parts; u++) {
-    const atvi_unit *unit = m->part ? &base->unit[u] : NULL;
+    const atvi_unit *unit = m->blocks.part ? &base->unit[u] : NULL;
     for (atvi_idx i = 0; i < (unit ? unit->n_on : base->d); i++) {
       atvi_idx j = free_at[unit ? unit->on[i] : i];
       if (j >= 0) t->from[u * n + of[j]] = j;
     }
     for (atvi_idx a = 0; a < parts; a++) {
-      const atvi_model *part = m->part ? m->part[a].m : m;
+      const atvi_model *part = m->blocks.part ? m->blocks.part[a].m : m;
       for (atvi_idx k = 0; encloses(m, a, u) && k < part->target.n_derived; k++) {
-        atvi_idx at = m->part ? m->part[a].derived_at[k] : k;
+        atvi_idx at = m->blocks.part ? m->blocks.part[a].derived_at[k] : k;
         t->from[u * n + column(&t->n_lead, t->lead, part->target.derived[k])] = target->d + at;
       }
     }
@@ -472,7 +472,7 @@ static atvi_status draw_units(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sim
                               const atvi_loaded *l, job *j) {
   const atvi_model *m = l->model;
   const atvi_target *t = l->target;
-  atvi_idx outside = m->part ? m->part[0].m->target.d : t->d;
+  atvi_idx outside = m->blocks.part ? m->blocks.part[0].m->target.d : t->d;
   double *set = atvi_pool_take(pool, (size_t)t->d + 1, sizeof *set);
   if (!set) return ATVI_ENOMEM;
   if (l->fixed) return ATVI_FAIL(ctx, ATVI_EINVAL, "--fix goes with --prior; with --fit use --set");
@@ -503,7 +503,7 @@ static bool drawable(const atvi_loaded *l, atvi_idx i) {
   const atvi_csv *csv = m->lang->data[obs->data].csv;
   bool lacks = csv && obs->column >= 0 && r < csv->n_row &&
                csv->kind[r * csv->n_col + obs->column] == ATVI_CELL_MISSING;
-  return m->covariates[o][r] && (!lacks || atvi_app_no_data(l));
+  return m->lik.covariates[o][r] && (!lacks || atvi_app_no_data(l));
 }
 
 atvi_idx atvi_app_undrawn(const atvi_loaded *l, atvi_idx B, const double *value) {
@@ -552,7 +552,7 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   ATVI_TRY(plan(ctx, pool, o, l, &j));
   if (o->prior > 0)
     t->ops->prior_draw(t->self, work, o->seed, ATVI_TRUTH_FIRST, j.B, j.theta);
-  else if (o->fit || (l->model->part && !l->fixed))
+  else if (o->fit || (l->model->blocks.part && !l->fixed))
     ATVI_TRY(draw_units(ctx, pool, o, l, &j));
   else
     ATVI_TRY(one_point(ctx, o, t, &j));

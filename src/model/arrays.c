@@ -163,7 +163,7 @@ static void add_summands(search *s, int of, atvi_node x) {
 /* Elements of rows in their order; those that do not count are terms without parameters. */
 static void add_rows(search *s, const atvi_rows *rows) {
   for (atvi_idx r = 0; r < rows->n_row && !s->failed; r++) {
-    s->row = rows->data < 0 ? NULL : s->m->filled[rows->data] + r * s->m->lang->data[rows->data].n_col;
+    s->row = rows->data < 0 ? NULL : s->m->lik.filled[rows->data] + r * s->m->lang->data[rows->data].n_col;
     for (atvi_idx e = 0; e < rows->n_el; e++) {
       if (rows->mask[r * rows->n_el + e] != 0) add_params(s, rows->node[e]);
       end_term(s);
@@ -292,8 +292,8 @@ static bool describe_units(atvi_model *m, const atvi_idx *unit, atvi_idx n) {
     if (unit[i] && fill[unit[i]] == of->n_outer) of->name = m->lang->param[i].name;
     ((atvi_idx *)of->on)[fill[unit[i]]++] = i;
   }
-  m->array = u;
-  m->n_array = n;
+  m->arrays.unit = u;
+  m->arrays.n = n;
   return true;
 }
 
@@ -326,13 +326,13 @@ static bool make_units(search *s, choice *c) {
   atvi_idx *unit = atvi_pool_take(s->pool, (size_t)s->d, sizeof *unit), term = 0;
   if (!unit) return false;
   atvi_idx n = number_units(s, c, unit);
-  m->array_prior = atvi_pool_take(m->pool, (size_t)n, sizeof *m->array_prior);
-  m->array_extra = atvi_pool_take(m->pool, (size_t)n, sizeof *m->array_extra);
-  if (!m->array_prior || !m->array_extra) return false;
-  if (!add_up(s, 0, unit, n, m->array_prior) || !add_up(s, 1, unit, n, m->array_extra)) return false;
+  m->arrays.prior = atvi_pool_take(m->pool, (size_t)n, sizeof *m->arrays.prior);
+  m->arrays.extra = atvi_pool_take(m->pool, (size_t)n, sizeof *m->arrays.extra);
+  if (!m->arrays.prior || !m->arrays.extra) return false;
+  if (!add_up(s, 0, unit, n, m->arrays.prior) || !add_up(s, 1, unit, n, m->arrays.extra)) return false;
   term = s->n_sum;
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    atvi_rows *rows = &m->rows[k];
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    atvi_rows *rows = &m->lik.rows[k];
     atvi_idx size = rows->n_row * rows->n_el;
     rows->unit = atvi_pool_take(m->pool, (size_t)size + 1, sizeof *rows->unit);
     if (!rows->unit) return false;
@@ -355,7 +355,7 @@ static bool find(search *s) {
   for (size_t i = 0; i < n; i++) s->seen[i] = -1;
   add_summands(s, 0, s->m->lang->log_prior);
   add_summands(s, 1, s->m->lang->log_extra);
-  for (atvi_idx k = 0; k < s->m->n_rows; k++) add_rows(s, &s->m->rows[k]);
+  for (atvi_idx k = 0; k < s->m->lik.n_rows; k++) add_rows(s, &s->m->lik.rows[k]);
   if (atvi_pool_failed(s->pool)) return false;
   if (s->failed) return true;
   if (!count_degrees(s, c.degree)) return false;
@@ -364,7 +364,7 @@ static bool find(search *s) {
 
 atvi_status atvi_model_arrays(atvi_model *m) {
   search s = {.m = m, .g = m->lang->graph, .d = m->lang->n_param};
-  if (s.d <= FEW || m->has_ode || m->lang->n_state > 0 || m->emulated) return ATVI_OK;
+  if (s.d <= FEW || m->odes.any || m->lang->n_state > 0 || m->emulated) return ATVI_OK;
   ATVI_TRY(atvi_pool_new(m->ctx, &s.pool));
   bool ok = find(&s) && !atvi_graph_failed(s.g);
   atvi_pool_free(s.pool);

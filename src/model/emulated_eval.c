@@ -306,7 +306,7 @@ static void spread(const reporting *r, const atvi_process *p, const double *from
 /* The two parts and, in the observed series, their sum: the processes without noise. */
 static void put_parts(const reporting *r, const atvi_process *p, const double *own, const double *rest,
                       atvi_idx first, int real) {
-  atvi_idx at = r->m->obs_at[p->observe];
+  atvi_idx at = r->m->rare.obs_at[p->observe];
   for (atvi_idx i = 0; i < p->n; i++)
     for (int l = 0; l < real; l++)
       r->out[(at + p->row[i]) * r->B + first + l] = own[i * L + l] + rest[i * L + l];
@@ -347,7 +347,7 @@ static void report_part(const reporting *r, int part, atvi_idx first, int real) 
     else
       x = draw_of(e, r->w->emulated, k, part, r->w->arg, r->kind == ATVI_REPORT_PREDICTIVE, r->seed,
                   r->draw + first);
-    spread(r, p, x, r->m->obs_at[p->observe], first, real);
+    spread(r, p, x, r->m->rare.obs_at[p->observe], first, real);
   }
 }
 

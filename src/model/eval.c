@@ -12,23 +12,25 @@ enum { L = ATVI_LANES };
 
 static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   atvi_model_work *o, head = {0};
-  atvi_idx d = m->target.d, n = m->n_state, nh = m->n_hoist, n_el = m->max_el, n_out = m->most_output;
-  atvi_idx n_report = m->n_prior_arg, n_arg = m->emulated ? m->emulated->n_arg : 0;
+  atvi_idx d = m->target.d, n = m->states.n, nh = m->prog.n_hoist, n_el = m->lik.max_el,
+           n_out = m->copies.most_output;
+  atvi_idx n_report = m->levels.most_arg, n_arg = m->emulated ? m->emulated->n_arg : 0;
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
-    if (m->report_args[k] + m->lang->n_observe > n_report) n_report = m->report_args[k] + m->lang->n_observe;
+    if (m->rare.report_args[k] + m->lang->n_observe > n_report)
+      n_report = m->rare.report_args[k] + m->lang->n_observe;
   if (m->lang->n_derived > n_report) n_report = m->lang->n_derived;
   if (m->lang->n_track > n_report) n_report = m->lang->n_track;
-  if (2 * m->n_place > n_report) n_report = 2 * m->n_place;
+  if (2 * m->place.n > n_report) n_report = 2 * m->place.n;
   if (n_report > n_el) n_el = n_report;
   ATVI_TAKE(a, o, 1);
-  ATVI_TAKE(a, head.theta, (d + m->n_covariate + 1) * L);
+  ATVI_TAKE(a, head.theta, (d + m->copies.n_covariate + 1) * L);
   ATVI_TAKE(a, head.grad_p, (d + 1) * L);
   ATVI_TAKE(a, head.grad_x, (d + 1) * L);
   ATVI_TAKE(a, head.grad_l, (d + 1) * L);
   ATVI_TAKE(a, head.value, L);
-  ATVI_TAKE(a, head.unit_p, (m->n_array + 1) * L);
-  ATVI_TAKE(a, head.unit_l, (m->n_array + 1) * L);
-  ATVI_TAKE(a, head.unit_x, (m->n_array + 1) * L);
+  ATVI_TAKE(a, head.unit_p, (m->arrays.n + 1) * L);
+  ATVI_TAKE(a, head.unit_l, (m->arrays.n + 1) * L);
+  ATVI_TAKE(a, head.unit_x, (m->arrays.n + 1) * L);
   ATVI_TAKE(a, head.hoist, (nh + 1) * L);
   ATVI_TAKE(a, head.seeds, (nh + n + n_arg + 1) * L);
   ATVI_TAKE(a, head.y0, (n + 1) * L);
@@ -36,7 +38,7 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.yout, (n_out * n + 1) * L);
   ATVI_TAKE(a, head.ybar, (n_out * n + 1) * L);
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
-  ATVI_TAKE(a, head.scratch, m->scratch + 1);
+  ATVI_TAKE(a, head.scratch, m->prog.scratch + 1);
   ATVI_TAKE(a, head.time, 1);
   if (m->lang->steady) {
     ATVI_TAKE(a, head.guess, (n + 1) * L);
@@ -46,13 +48,13 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.path_out, (m->lang->n_trajectory + 1) * L);
   ATVI_TAKE(a, head.path_best, (m->lang->n_trajectory + 1) * L);
   ATVI_TAKE(a, head.path_seen, (m->lang->n_trajectory + 1) * L);
-  if (m->automatic) {
+  if (m->choice.automatic) {
     ATVI_TAKE(a, head.yout2, (n_out * n + 1) * L);
     ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
     ATVI_TAKE(a, head.hoist_bar2, (nh + 1) * L);
   }
-  if (m->tangents) {
-    ATVI_TAKE(a, head.dot.theta, (d + m->n_covariate + 1) * L);
+  if (m->prog.tangents) {
+    ATVI_TAKE(a, head.dot.theta, (d + m->copies.n_covariate + 1) * L);
     ATVI_TAKE(a, head.dot.value, L);
     ATVI_TAKE(a, head.dot.hoist, (nh + 1) * L);
     ATVI_TAKE(a, head.dot.y0, (n + 1) * L);
@@ -74,7 +76,7 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
 
 /* Whether the solver makes an error that its tolerance controls. */
 static bool inexact(const atvi_model *m) {
-  return m->has_ode && (m->ode.method == ATVI_ODE_RK45 || m->ode.method == ATVI_ODE_STIFF);
+  return m->odes.any && (m->odes.fit.method == ATVI_ODE_RK45 || m->odes.fit.method == ATVI_ODE_STIFF);
 }
 
 atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
@@ -86,13 +88,13 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   if (!a.base) return ATVI_ENOMEM;
   atvi_model_work *w = carve(&a, m);
   w->ctx = ctx;
-  atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;
-  if (status == ATVI_OK && m->automatic) status = atvi_ode_work_new(ctx, &m->other, &w->other);
-  if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
-  if (status == ATVI_OK && m->has_ode && m->lang->steady)
-    status = atvi_ode_work_new(ctx, &m->steady, &w->steady);
-  if (status == ATVI_OK && m->has_ode && m->lang->n_trajectory)
-    status = atvi_ode_work_new(ctx, &m->path, &w->path);
+  atvi_status status = m->odes.any ? atvi_ode_work_new(ctx, &m->odes.fit, &w->ode) : ATVI_OK;
+  if (status == ATVI_OK && m->choice.automatic) status = atvi_ode_work_new(ctx, &m->choice.other, &w->other);
+  if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->odes.exact, &w->exact);
+  if (status == ATVI_OK && m->odes.any && m->lang->steady)
+    status = atvi_ode_work_new(ctx, &m->odes.steady, &w->steady);
+  if (status == ATVI_OK && m->odes.any && m->lang->n_trajectory)
+    status = atvi_ode_work_new(ctx, &m->odes.path, &w->path);
   if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {
     atvi_model_work_free(w);
@@ -124,8 +126,8 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
 }
 
 void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w) {
-  for (atvi_idx i = 0; i < m->n_covariate; i++)
-    for (int l = 0; l < L; l++) w->theta[(m->target.d + i) * L + l] = m->covariate[i];
+  for (atvi_idx i = 0; i < m->copies.n_covariate; i++)
+    for (int l = 0; l < L; l++) w->theta[(m->target.d + i) * L + l] = m->copies.covariate[i];
 }
 
 /* to = from in the lanes of mask, [n][L] */
@@ -136,14 +138,14 @@ static void take_lanes(atvi_idx n, unsigned mask, const double *from, double *to
 
 void atvi_model_setup(const atvi_model *m, atvi_model_work *w, bool tape) {
   double *y0 = w->steady ? w->guess : w->y0;
-  atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
+  atvi_graph_prog_run(&m->prog.setup, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->hoist, y0, w->arg});
   for (int l = 0; l < L; l++) w->rest[l] = ATVI_RUN_OK;
   if (!w->steady) return;
-  atvi_ode_solve(&m->steady, w->steady, w->guess, w->hoist, w->y0, tape, w->rest);
+  atvi_ode_solve(&m->odes.steady, w->steady, w->guess, w->hoist, w->y0, tape, w->rest);
   unsigned failed = 0;
   for (int l = 0; l < L; l++) failed |= (unsigned)(w->rest[l] != ATVI_RUN_OK) << l;
-  take_lanes(m->n_state, failed, w->guess, w->y0);
+  take_lanes(m->states.n, failed, w->guess, w->y0);
 }
 
 /* What ended before the start did not begin. */
@@ -166,10 +168,10 @@ static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, u
   atvi_outcome again[L];
   if (!mask) return;
   w->by_other |= mask;
-  repeat_lane(m->n_state, w->by_other, w->y0, w->y0_bar2);
-  repeat_lane(m->n_hoist, w->by_other, w->hoist, w->hoist_bar2);
-  atvi_ode_solve(&m->other, w->other, w->y0_bar2, w->hoist_bar2, w->yout2, tape, again);
-  take_lanes(m->n_output * m->n_state, w->by_other, w->yout2, w->yout);
+  repeat_lane(m->states.n, w->by_other, w->y0, w->y0_bar2);
+  repeat_lane(m->prog.n_hoist, w->by_other, w->hoist, w->hoist_bar2);
+  atvi_ode_solve(&m->choice.other, w->other, w->y0_bar2, w->hoist_bar2, w->yout2, tape, again);
+  take_lanes(m->times.n_output * m->states.n, w->by_other, w->yout2, w->yout);
   for (int l = 0; l < L; l++)
     if (w->by_other >> l & 1) outcome[l] = again[l];
 }
@@ -178,8 +180,8 @@ void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_o
   atvi_model_setup(m, w, tape);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
   w->by_other = 0;
-  if (!m->has_ode) return;
-  atvi_ode_solve(&m->ode, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
+  if (!m->odes.any) return;
+  atvi_ode_solve(&m->odes.fit, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
   unsigned failed = 0; /* pulses without end are none of the solver's making */
   for (int l = 0; l < L; l++)
     failed |= (unsigned)(outcome[l] != ATVI_RUN_OK && outcome[l] != ATVI_RUN_EVENTS) << l;
@@ -188,7 +190,7 @@ void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_o
 }
 
 static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
-  return output >= 0 ? states + output * m->n_state * L : states;
+  return output >= 0 ? states + output * m->states.n * L : states;
 }
 
 static void add_lanes(const double from[L], double to[L]) {
@@ -197,8 +199,8 @@ static void add_lanes(const double from[L], double to[L]) {
 
 /* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar; and what is of each unit to w->unit_l. */
 static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, double sum[L]) {
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    const atvi_rows *rows = &m->rows[k];
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    const atvi_rows *rows = &m->lik.rows[k];
     for (atvi_idx r = 0; r < rows->n_row; r++) {
       const double *mask = rows->mask + r * rows->n_el;
       const double *in[] = {w->hoist, state_at(m, w->yout, rows->out[r]), state_at(m, w->yout, rows->prev[r]),
@@ -223,7 +225,7 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
  * them. Returns whether any lane is inside. */
 static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_outcome outcome[L]) {
   int inside = -1;
-  atvi_graph_prog_run(&m->prior, w->scratch, (const double *[]){w->theta},
+  atvi_graph_prog_run(&m->prog.prior, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->value, w->grad_p, w->unit_p});
   for (int l = 0; l < L; l++) {
     bool in = w->value[l] > -HUGE_VAL && w->value[l] < HUGE_VAL;
@@ -242,12 +244,13 @@ static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_ou
 }
 
 static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
-  if (!m->has_extra) return;
-  const atvi_prog *p = w->branch > 0 ? &m->branch[w->branch - 1] : &m->extra;
+  if (!m->prog.has_extra) return;
+  const atvi_prog *p = w->branch > 0 ? &m->branches.extra[w->branch - 1] : &m->prog.extra;
   atvi_graph_prog_run(p, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->value, w->grad_x, w->unit_x});
   add_lanes(w->value, ll);
-  for (atvi_idx u = 0; w->branch == 0 && u < m->n_array; u++) add_lanes(w->unit_x + u * L, w->unit_l + u * L);
+  for (atvi_idx u = 0; w->branch == 0 && u < m->arrays.n; u++)
+    add_lanes(w->unit_x + u * L, w->unit_l + u * L);
 }
 
 /* Ways to run setup and the solver: as usual, or near rounding. */
@@ -260,40 +263,40 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
   }
   w->by_other = 0;
   atvi_model_setup(m, w, false);
-  atvi_ode_solve(&m->exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
+  atvi_ode_solve(&m->odes.exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
   keep_rest(w, outcome);
 }
 
 static void gradient(const atvi_model *m, atvi_model_work *w) {
-  atvi_idx n = m->n_state, nh = m->n_hoist;
+  atvi_idx n = m->states.n, nh = m->prog.n_hoist;
   if (w->by_other) { /* both adjoints begin from what the rows gave */
     memcpy(w->hoist_bar2, w->hoist_bar, (size_t)(nh * L) * sizeof *w->hoist_bar);
-    atvi_ode_adjoint(&m->other, w->other, w->hoist, w->ybar, w->y0_bar2, w->hoist_bar2);
+    atvi_ode_adjoint(&m->choice.other, w->other, w->hoist, w->ybar, w->y0_bar2, w->hoist_bar2);
   }
-  if (m->has_ode && w->by_other != (1u << L) - 1)
-    atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
+  if (m->odes.any && w->by_other != (1u << L) - 1)
+    atvi_ode_adjoint(&m->odes.fit, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
   if (w->by_other) {
     take_lanes(n, w->by_other, w->y0_bar2, w->y0_bar);
     take_lanes(nh, w->by_other, w->hoist_bar2, w->hoist_bar);
   }
   if (w->steady) {
-    atvi_ode_adjoint(&m->steady, w->steady, w->hoist, w->y0_bar, w->guess_bar, w->hoist_bar);
+    atvi_ode_adjoint(&m->odes.steady, w->steady, w->hoist, w->y0_bar, w->guess_bar, w->hoist_bar);
     memcpy(w->y0_bar, w->guess_bar, (size_t)(n * L) * sizeof *w->y0_bar);
   }
-  atvi_graph_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds},
+  atvi_graph_prog_run(&m->prog.setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds},
                       (double *[]){w->grad_l});
-  for (atvi_idx i = 0; m->has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
+  for (atvi_idx i = 0; m->prog.has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
 }
 
 /* Log likelihood of the lanes that were solved for; with gradients, its adjoints by states, HOIST and arguments. */
 static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, double ll[L]) {
-  atvi_idx n = m->n_state, n_arg = m->emulated ? m->emulated->n_arg : 0;
+  atvi_idx n = m->states.n, n_arg = m->emulated ? m->emulated->n_arg : 0;
   if (grad) {
-    memset(w->ybar, 0, (size_t)(m->n_output * n * L) * sizeof *w->ybar);
-    memset(w->seeds, 0, (size_t)((m->n_hoist + n + n_arg) * L) * sizeof *w->seeds);
+    memset(w->ybar, 0, (size_t)(m->times.n_output * n * L) * sizeof *w->ybar);
+    memset(w->seeds, 0, (size_t)((m->prog.n_hoist + n + n_arg) * L) * sizeof *w->seeds);
   }
   for (int l = 0; l < L; l++) ll[l] = 0;
-  memset(w->unit_l, 0, (size_t)(m->n_array * L) * sizeof *w->unit_l);
+  memset(w->unit_l, 0, (size_t)(m->arrays.n * L) * sizeof *w->unit_l);
   likelihood(m, w, grad, ll);
   if (m->emulated)
     atvi_model_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
@@ -343,7 +346,7 @@ static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, a
 /* What is of each unit: [n_array][B]. Without a prior of the point, or what nobody can tell, the density is 0. */
 static void put_units(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real,
                       const double *from, const double lp[L]) {
-  for (atvi_idx u = 0; to && u < m->n_array; u++)
+  for (atvi_idx u = 0; to && u < m->arrays.n; u++)
     for (int l = 0; l < real; l++) {
       double x = from[u * L + l];
       to[u * b->B + first + l] = isfinite(lp[l]) && isfinite(x) ? x : -HUGE_VAL;

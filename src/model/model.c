@@ -29,10 +29,11 @@ atvi_status atvi_model_series(atvi_model *m) {
   atvi_idx n_series = lang->n_observe + lang->n_track + lang->n_state - lang->n_lag;
   atvi_idx most = n_series + (m->emulated ? 2 * m->emulated->n : 0);
   atvi_series *s = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *s);
-  m->obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->obs_at);
-  m->n_series_time = m->n_output > 0 ? m->n_output : 1;
-  m->series_time = m->n_output > 0 ? m->output_time : atvi_pool_take(m->pool, 1, sizeof(double));
-  if (!s || !m->obs_at || !m->series_time) return ATVI_ENOMEM;
+  m->rare.obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->rare.obs_at);
+  m->times.n_series_time = m->times.n_output > 0 ? m->times.n_output : 1;
+  m->times.series_time =
+      m->times.n_output > 0 ? m->times.output_time : atvi_pool_take(m->pool, 1, sizeof(double));
+  if (!s || !m->rare.obs_at || !m->times.series_time) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
     const atvi_lang_observe *obs = &lang->observe[o];
     const atvi_lang_data *data = &lang->data[obs->data];
@@ -45,20 +46,24 @@ atvi_status atvi_model_series(atvi_model *m) {
     }
     s[o] = (atvi_series){
         obs->name, ATVI_SERIES_OBSERVED, obs->data, data->n_row, data->time ? data->time : row, value, 0};
-    m->obs_at[o] = t->n_obs;
+    m->rare.obs_at[o] = t->n_obs;
     t->n_obs += data->n_row;
   }
   for (atvi_idx i = lang->n_observe; i < n_series; i++) {
     atvi_idx k = i - lang->n_observe;
     bool tracked = k < lang->n_track;
     const char *name = tracked ? lang->track[k].name : lang->state[k - lang->n_track].name;
-    s[i] = (atvi_series){
-        name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL,
-        0};
+    s[i] = (atvi_series){name,
+                         tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE,
+                         -1,
+                         m->times.n_series_time,
+                         m->times.series_time,
+                         NULL,
+                         0};
   }
   t->series = s;
   t->n_series = n_series;
-  t->n_out = t->n_obs + (n_series - lang->n_observe) * m->n_series_time;
+  t->n_out = t->n_obs + (n_series - lang->n_observe) * m->times.n_series_time;
   return process_series(m, s);
 }
 
@@ -80,8 +85,8 @@ atvi_status atvi_model_describe(atvi_model *m) {
   t->param = param;
   t->n_derived = lang->n_derived;
   t->derived = derived;
-  t->n_unit = m->n_array;
-  t->unit = m->array;
+  t->n_unit = m->arrays.n;
+  t->unit = m->arrays.unit;
   return t->name ? atvi_model_place(m) : ATVI_ENOMEM;
 }
 
@@ -94,19 +99,19 @@ static atvi_status find_apart(atvi_model *m, const char *rule, atvi_holdout *out
 atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts) {
   atvi_holdout apart;
   m->base = m;
-  m->n_unit = 1;
-  m->unit = &m->base;
+  m->copies.n = 1;
+  m->copies.unit = &m->base;
   ATVI_TRY(atvi_model_jumps(m));
   ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
-  m->most_output = m->n_output;
+  m->copies.most_output = m->times.n_output;
   ATVI_TRY(atvi_model_rows(m));
   ATVI_TRY(find_apart(m, opts->apart, &apart));
   ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
   ATVI_TRY(atvi_model_arrays(m));
   ATVI_TRY(atvi_model_describe(m));
   ATVI_TRY(atvi_model_programs(m, opts));
-  m->target.n_branch = m->n_branch;
+  m->target.n_branch = m->branches.n;
   ATVI_TRY(atvi_model_series(m));
   ATVI_TRY(atvi_model_solver(m));
   return atvi_model_count(m);
@@ -171,18 +176,18 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
 
 /* Frees what does not lie in pools. */
 static void release(atvi_model *m) {
-  atvi_graph_module_free(m->hot);
-  atvi_graph_module_free(m->jacobian);
-  atvi_graph_module_free(m->rest_jacobian);
-  atvi_graph_module_free(m->cold);
-  if (m->tangents) atvi_graph_module_free(m->tangents->module);
+  atvi_graph_module_free(m->prog.hot);
+  atvi_graph_module_free(m->choice.jacobian);
+  atvi_graph_module_free(m->choice.rest_jacobian);
+  atvi_graph_module_free(m->prog.cold);
+  if (m->prog.tangents) atvi_graph_module_free(m->prog.tangents->module);
   atvi_model_emulated_free(m->emulated);
 }
 
 void atvi_model_free(atvi_model *m) {
   if (!m) return;
-  for (atvi_idx i = 0; i < m->n_part; i++)
-    if (m->part[i].m && m->part[i].m->base == m->part[i].m) release(m->part[i].m);
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++)
+    if (m->blocks.part[i].m && m->blocks.part[i].m->base == m->blocks.part[i].m) release(m->blocks.part[i].m);
   release(m);
   atvi_lang_free(m->lang);
   atvi_pool_free(m->pool);
@@ -201,8 +206,8 @@ static const double IN_MATRIX = 0.25;
 
 /* Evaluations of the right-hand side for a point; those of an implicit solver with what they solve, in operations. */
 static double solve(const atvi_model *m, atvi_model_work *w) {
-  const atvi_ode *ode = &m->ode;
-  const double n = (double)m->n_state, rhs = m->ops_rhs + COMBINE * n;
+  const atvi_ode *ode = &m->odes.fit;
+  const double n = (double)m->states.n, rhs = m->prog.ops_rhs + COMBINE * n;
   const atvi_idx last = ode->n_stop - 1;
   atvi_outcome outcome[ATVI_LANES];
   if (last < 1) return rhs;
@@ -232,10 +237,10 @@ static double emulate(const atvi_emulated *e) {
 }
 
 atvi_status atvi_model_count(atvi_model *m) {
-  double sum = m->ops_point;
+  double sum = m->prog.ops_point;
   void *work;
   if (m->emulated) sum += emulate(m->emulated);
-  if (m->has_ode) {
+  if (m->odes.any) {
     ATVI_TRY(atvi_model_work_new(m, m->ctx, &work));
     sum += solve(m, work);
     atvi_model_work_free(work);

@@ -151,121 +151,237 @@ typedef struct {
   bool silent;
 } atvi_model_part;
 
-struct atvi_model {
-  atvi_ctx *ctx;
-  atvi_lang *lang;
-  /* Units of a block are models that share everything but numbers from files: what is made of expressions belongs to the first, base. A model
-   * without units is its own. */
-  atvi_model *base;
-  atvi_idx n_unit;
-  atvi_model **unit; /* [n_unit], unit[0] is base */
+/* What is compiled and run for every point, and what it costs. */
+typedef struct {
+  /* Compiled programs, and those that are needed rarely, which are interpreted. */
+  atvi_module *hot, *cold;
+  atvi_module_info info;
+  bool interpret;
+  /* Numbers that setup leaves for the solver and the rows. */
+  atvi_idx n_hoist;
+  atvi_prog prior, extra, setup, setup_vjp;
+  bool has_extra;
+  /* Operations of a point but for its solution, and of a right-hand side. */
+  double ops_point, ops_rhs;
+  /* Doubles, the largest over all programs. */
+  size_t scratch;
+  /* NULL: not asked for. */
+  atvi_model_tangents *tangents;
+} atvi_model_programs_of;
+
+/* Priors that are expressed through a location and a scale (place.c). */
+typedef struct {
+  atvi_idx n;
+  /* [n] their parameters */
+  atvi_idx *param;
+  /* [n][2] location and scale */
+  atvi_node *node;
+  /* PARAM -> node, and its adjoint; only if n > 0 */
+  atvi_prog eval, vjp;
+} atvi_model_places;
+
+/* Units that arrays make (arrays.c), the first is what is common; n = 0: none. */
+typedef struct {
+  atvi_idx n;
+  const atvi_unit *unit;
+  /* [n] sums of the log prior and of log_extra */
+  atvi_node *prior, *extra;
+} atvi_model_array_units;
+
+/* Alternatives of log_extra (rewrite.c). */
+typedef struct {
+  atvi_idx n;
+  /* [n] */
+  atvi_node *node;
+  /* [n] as extra, with one alternative alone */
+  atvi_prog *extra;
+} atvi_model_alternatives;
+
+/* A model with blocks is the sum of its parts, and runs nothing itself (units.c). */
+typedef struct {
+  atvi_idx n_part, n_block;
+  /* NULL: there are no blocks. */
+  atvi_model_part *part;
+  /* [d] the part that gives the place of a parameter's prior; -1: none. */
+  atvi_idx *placed_by;
+} atvi_model_blocks;
+
+/* Units of a block are models that share everything but numbers from files. */
+typedef struct {
+  atvi_idx n;
+  /* [n], the first is base */
+  atvi_model **unit;
   /* Numbers of the unit, inputs PARAM after the parameters. */
   atvi_idx n_covariate;
   const double *covariate;
   /* The most outputs of any unit. */
   atvi_idx most_output;
+} atvi_model_copies;
+
+/* The log likelihood of the data. */
+typedef struct {
+  atvi_idx n_rows;
+  /* [n_rows] */
+  atvi_rows *rows;
+  bool has_prev;
+  /* The most elements of any of rows. */
+  atvi_idx max_el;
   /* [n_observe] the counts of this observation have a histogram. */
   bool *apart;
-  /* A model with blocks is the sum of its parts, and runs nothing itself (units.c). NULL: it has none. */
-  atvi_idx n_part, n_block;
-  atvi_model_part *part;
-  /* [d] the part that gives the place of a parameter's prior; -1: none. */
-  atvi_idx *placed_by;
-  atvi_pool *pool; /* everything below */
-  atvi_module *hot, *cold;
-  atvi_module_info info;
-  atvi_target target;
-  atvi_holdout holdout;    /* what was left out; held is NULL if nothing was */
-  atvi_emulated *emulated; /* observations that are sums of processes; NULL: none is */
+  /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
+  double **filled;
+  /* [n_observe][n_row] the data columns that the distribution needs are there */
+  bool **covariates;
+} atvi_model_lik;
 
-  atvi_idx n_hoist;
-  atvi_prog prior, extra, setup, setup_vjp;
-  double ops_point, ops_rhs;    /* operations: of a point but for its solution, and of a right-hand side */
-  atvi_idx n_place;             /* priors that are expressed through a location and a scale (place.c) */
-  atvi_idx *place;              /* [n_place] their parameters */
-  atvi_node *place_node;        /* [n_place][2] location and scale */
-  atvi_prog placed, placed_vjp; /* PARAM -> place_node, and its adjoint; only if n_place > 0 */
-  /* Units that arrays make (arrays.c), the first is what is common; 0: none. Sums of the log prior and of log_extra: [n_array]. */
-  atvi_idx n_array;
-  const atvi_unit *array;
-  atvi_node *array_prior, *array_extra;
-  bool has_extra;
-  atvi_model_tangents *tangents; /* NULL: not asked for */
-  atvi_idx n_branch;             /* alternatives of log_extra (rewrite.c) */
-  atvi_node *branch_node;        /* [n_branch] */
-  atvi_prog *branch;             /* [n_branch] as extra, with one alternative alone */
-  atvi_idx n_rows;
-  atvi_rows *rows; /* [n_rows] */
-  bool has_prev;
-  atvi_idx max_el;
+/* States that are solved for, and those that never change. */
+typedef struct {
+  atvi_idx n;
+  /* [n] their numbers in the file */
+  atvi_idx *live;
+  /* [lang->n_state] which of them, -1 for a state that never changes */
+  atvi_idx *at;
+  /* [lang->n_state] the value of such a state */
+  double *value;
+} atvi_model_states;
 
-  atvi_idx n_state;    /* states that are solved for */
-  atvi_idx *live;      /* [n_state] their numbers in the file */
-  atvi_idx *state_at;  /* [lang->n_state] which of them, -1 for a state that never changes */
-  double *state_value; /* [lang->n_state] the value of such a state */
-
-  bool has_ode;
-  atvi_ode ode;
-  /* to the states at the start, where they are steady */
+/* The systems of equations, and their right-hand sides in terms of HOIST. */
+typedef struct {
+  /* There are states to solve for. */
+  bool any;
+  atvi_ode fit;
+  /* To the states at the start, where they are steady. */
   atvi_ode steady;
-  atvi_ode path; /* as exact, to the last time that a derived quantity asks for; only if there is one */
-  atvi_node *path_node; /* [lang->n_trajectory] */
-  atvi_ode exact;       /* the same with a tolerance near rounding */
-  /* The model names no solver: points at which `ode` fails are run by `other`, and solver_why says how `ode` was chosen. */
+  /* As exact, to the last time that a derived quantity asks for; only if there is one. */
+  atvi_ode path;
+  /* [lang->n_trajectory] */
+  atvi_node *path_node;
+  /* As fit, with a tolerance near rounding. */
+  atvi_ode exact;
+  /* [states.n] in time, and on the way to a steady start */
+  atvi_node *rhs_node, *rest_node;
+} atvi_model_odes;
+
+/* How the solver was chosen (solver.c). */
+typedef struct {
+  /* The model names no solver: points at which the equations fail are run by `other`. */
   bool automatic;
   atvi_ode other;
-  bool uses_both; /* some of the points that were tried need it */
-  char solver_why[200];
-  atvi_module *jacobian; /* of `automatic`; NULL: in hot, or none */
+  /* Some of the points that were tried need it. */
+  bool uses_both;
+  char why[200];
+  /* Of automatic; NULL: in hot, or none. */
+  atvi_module *jacobian;
   /* That of the way to a steady start, where it has equations of its own; else NULL. */
   atvi_module *rest_jacobian;
-  /* Jumps whose times depend on parameters: the times as nodes, then their places in HOIST. */
-  atvi_idx n_jump;
-  atvi_node *jump_node;
-  atvi_idx *jump_at;
-  atvi_node *rhs_node;  /* [n_state] right-hand sides in terms of HOIST */
-  atvi_node *rest_node; /* [n_state] and on the way to a steady start */
-  bool interpret;
-  atvi_idx n_output;
-  double *output_time; /* [n_output] */
-  /* Delayed states, and the nodes of delays that depend on parameters (else ATVI_NODE_NONE). */
-  atvi_idx n_delay;
-  atvi_ode_delay *delay;
-  atvi_node *delay_node; /* [n_delay] */
-  /* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of conditions. */
-  atvi_idx n_moving, n_root, cap_moving, cap_moving_node;
-  /* while echoes of delays are collected */
-  bool adds_echoes;
-  double echo_end;
-  atvi_node *moving_node; /* [n_moving] */
-  atvi_ode_moving *moving;
-  atvi_node *root_node; /* [2][n_root] what becomes positive, and the condition */
-  atvi_idx *root_pulse;
-  atvi_idx n_combo, cap_combo;
-  atvi_pulses *combo; /* [n_combo], the solver's pulses */
+} atvi_model_choice;
 
-  /* rarely used, interpreted */
-  atvi_prog derived;     /* PARAM -> derived */
-  atvi_prog *prior_args; /* [n_level] PARAM -> arguments of the priors of a level, one after the other */
-  atvi_idx n_level;      /* priors that depend on no parameter are level 0, and so on */
-  int *level;            /* [d] */
-  atvi_idx *by_level;    /* [d] parameters by level; those of level k end before by_level[level_end[k]] */
-  atvi_idx *level_end;   /* [n_level] */
-  atvi_idx *arg_at;      /* [d] first argument of parameter i in the prior_args of its level */
-  atvi_idx n_prior_arg;  /* the most of any level */
-  atvi_prog *report; /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
-  atvi_idx *report_args; /* [n_data] how many arguments */
-  atvi_prog track;       /* PARAM, TIME, STATE, TABLE -> tracked */
-  bool **covariates;     /* [n_observe][n_row]: the data columns that the distribution needs are there */
-  atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
-  atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
+/* Jumps whose times depend on parameters: the times as nodes, then their places in HOIST. */
+typedef struct {
+  atvi_idx n;
+  atvi_node *node;
+  atvi_idx *at;
+} atvi_model_jumps_of;
+
+/* Where the solver stops, and what is known there. */
+typedef struct {
+  atvi_idx n_output;
+  /* [n_output] */
+  double *output_time;
+  /* [n_output][2 n_table] table coefficients */
+  double *output_tab;
+  /* [n_data][n_row] outputs of each row, and of the row before */
+  atvi_idx **row_out, **row_prev;
   /* [n_data] rows that the data have, where times were added after them; NULL: none were */
   atvi_idx *n_given;
-  double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
-  double *output_tab;     /* [n_output][2 n_table] table coefficients at output times */
-  atvi_idx n_series_time; /* tracked and state series: times */
+  /* Of tracked and state series. */
+  atvi_idx n_series_time;
   double *series_time;
-  size_t scratch; /* doubles, largest over all programs */
+} atvi_model_outputs;
+
+/* Delayed states, and the nodes of delays that depend on parameters (else ATVI_NODE_NONE). */
+typedef struct {
+  atvi_idx n;
+  atvi_ode_delay *delay;
+  atvi_node *node;
+} atvi_model_delays;
+
+/* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of conditions. */
+typedef struct {
+  atvi_idx n_moving, cap_moving, cap_moving_node;
+  atvi_node *moving_node;
+  atvi_ode_moving *moving;
+  atvi_idx n_root;
+  /* [2][n_root] what becomes positive, and the condition */
+  atvi_node *root_node;
+  atvi_idx *root_pulse;
+  /* [n_combo] the solver's pulses */
+  atvi_idx n_combo, cap_combo;
+  atvi_pulses *combo;
+  /* While echoes of delays are collected. */
+  bool adds_echoes;
+  double echo_end;
+} atvi_model_pulses;
+
+/* Parameters in the order in which they are drawn from the prior: those of level 0 depend on no other, and so on. */
+typedef struct {
+  atvi_idx n;
+  /* [n] PARAM -> arguments of the priors of a level, one after the other */
+  atvi_prog *args;
+  /* [d] the level of each */
+  int *of;
+  /* [d] parameters by level; those of level k end before param[end[k]] */
+  atvi_idx *param;
+  /* [n] */
+  atvi_idx *end;
+  /* [d] first argument of parameter i in the args of its level */
+  atvi_idx *arg_at;
+  /* The most of any level. */
+  atvi_idx most_arg;
+} atvi_model_levels;
+
+/* What is evaluated at draws alone; interpreted. */
+typedef struct {
+  /* PARAM -> derived */
+  atvi_prog derived;
+  /* PARAM, TIME, STATE, TABLE -> tracked */
+  atvi_prog track;
+  /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
+  atvi_prog *report;
+  /* [n_data] how many arguments */
+  atvi_idx *report_args;
+  /* [n_observe] where each observed series starts among the observations */
+  atvi_idx *obs_at;
+} atvi_model_rare;
+
+struct atvi_model {
+  atvi_ctx *ctx;
+  atvi_lang *lang;
+  /* Of everything below. */
+  atvi_pool *pool;
+  atvi_target target;
+  /* What is made of expressions belongs to the first unit of a block, base. A model without units is its own. */
+  atvi_model *base;
+  atvi_model_copies copies;
+  atvi_model_blocks blocks;
+  /* What was left out; held is NULL if nothing was. */
+  atvi_holdout holdout;
+  /* Observations that are sums of processes; NULL: none is. */
+  atvi_emulated *emulated;
+  atvi_model_programs_of prog;
+  atvi_model_places place;
+  atvi_model_array_units arrays;
+  atvi_model_alternatives branches;
+  atvi_model_lik lik;
+  atvi_model_states states;
+  atvi_model_odes odes;
+  atvi_model_choice choice;
+  atvi_model_jumps_of jumps;
+  atvi_model_outputs times;
+  atvi_model_delays delays;
+  atvi_model_pulses pulses;
+  atvi_model_levels levels;
+  atvi_model_rare rare;
 };
 
 /* Builds all of a model but its target's solver from m->lang: the steps below. */

@@ -115,9 +115,9 @@ void atvi_model_paths(const atvi_model *m, atvi_model_work *w) {
   const atvi_idx n = m->lang->n_trajectory * L;
   asking s = {m->lang, w->path_value, w->path_out, w->path_seen, w->path_best};
   atvi_model_setup(m, w, false);
-  atvi_ode_solve(&m->path, w->path, w->y0, w->hoist, w->yout, true, outcome);
+  atvi_ode_solve(&m->odes.path, w->path, w->y0, w->hoist, w->yout, true, outcome);
   for (atvi_idx i = 0; i < n; i++) s.value[i] = 0, s.seen[i] = false, s.best[i] = -HUGE_VAL;
-  atvi_ode_walk(&m->path, w->path, w->hoist, visit, &s);
+  atvi_ode_walk(&m->odes.path, w->path, w->hoist, visit, &s);
   for (atvi_idx i = 0; i < n; i++)
     if (outcome[i % L] != ATVI_RUN_OK || w->rest[i % L] != ATVI_RUN_OK ||
         m->lang->trajectory[i / L].from < m->lang->start)

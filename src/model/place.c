@@ -325,8 +325,8 @@ static void note_dependence(void *user, atvi_idx index) {
 static bool levels(atvi_model *m) {
   atvi_idx d = m->lang->n_param;
   atvi_idx *end = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *end);
-  m->level = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *m->level);
-  if (!end || !m->level) return false;
+  m->levels.of = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *m->levels.of);
+  if (!end || !m->levels.of) return false;
   dependences dep = {.pool = m->pool, .d = m->lang->n_param};
   for (atvi_idx i = 0; i < d; i++) {
     for (int a = 0; a < m->lang->param[i].n_arg; a++)
@@ -338,10 +338,11 @@ static bool levels(atvi_model *m) {
     changed = false;
     for (atvi_idx i = 0; i < d; i++)
       for (atvi_idx k = i ? end[i - 1] : 0; k < end[i]; k++)
-        if (m->level[dep.on[k]] + 1 > m->level[i]) m->level[i] = m->level[dep.on[k]] + 1, changed = true;
+        if (m->levels.of[dep.on[k]] + 1 > m->levels.of[i])
+          m->levels.of[i] = m->levels.of[dep.on[k]] + 1, changed = true;
   }
   for (atvi_idx i = 0; i < d; i++)
-    if (m->level[i] + 1 > m->n_level) m->n_level = m->level[i] + 1;
+    if (m->levels.of[i] + 1 > m->levels.n) m->levels.n = m->levels.of[i] + 1;
   return true;
 }
 
@@ -357,7 +358,7 @@ static bool is_location(const atvi_model *m, const use_of *use, atvi_idx i) {
   const atvi_lang_param *p = m->lang->param;
   for (atvi_idx k = 0; k < m->lang->n_param; k++) {
     if (use[k].found && parameter(m, use[k].location) == i) return true;
-    for (int a = 0; a < p[k].n_arg && m->level[k] > 0; a++)
+    for (int a = 0; a < p[k].n_arg && m->levels.of[k] > 0; a++)
       if (parameter(m, p[k].arg[a]) == i && p[k].dist != ATVI_DIST_UNIFORM) return true;
   }
   return false;
@@ -366,9 +367,9 @@ static bool is_location(const atvi_model *m, const use_of *use, atvi_idx i) {
 static bool set_link(atvi_model *m, const use_of *use, atvi_idx i, atvi_prior_link *link) {
   const atvi_lang_param *p = &m->lang->param[i];
   node loc = use[i].location, scale = use[i].scale;
-  bool top = m->level[i] == 0 && p->dist == ATVI_DIST_NORMAL && is_location(m, use, i);
+  bool top = m->levels.of[i] == 0 && p->dist == ATVI_DIST_NORMAL && is_location(m, use, i);
   link->location = -1;
-  if (m->level[i] == 0 && !top && !use[i].found) return true;
+  if (m->levels.of[i] == 0 && !top && !use[i].found) return true;
   link->form = use[i].found ? ATVI_PRIOR_STANDARD : form(m->lang->graph, p, &loc, &scale);
   if (link->form == ATVI_PRIOR_ALONE) return true;
   if (atvi_graph_failed(m->lang->graph)) return false;
@@ -379,23 +380,23 @@ static bool set_link(atvi_model *m, const use_of *use, atvi_idx i, atvi_prior_li
   if (!atvi_model_inputs(m, loc, ATVI_IN_PARAM, note_dependence, &dep) || dep.failed) return false;
   link->n_on = dep.n;
   link->on = dep.on;
-  m->place_node[2 * m->n_place] = loc;
-  m->place_node[2 * m->n_place + 1] = scale;
-  m->place[m->n_place++] = i;
+  m->place.node[2 * m->place.n] = loc;
+  m->place.node[2 * m->place.n + 1] = scale;
+  m->place.param[m->place.n++] = i;
   return true;
 }
 
 atvi_status atvi_model_place(atvi_model *m) {
   atvi_idx d = m->lang->n_param;
   atvi_prior_link *link = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *link);
-  m->place = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *m->place);
-  m->place_node = atvi_pool_take(m->pool, (size_t)(2 * d + 1), sizeof *m->place_node);
-  if (!link || !m->place || !m->place_node || !levels(m)) return ATVI_ENOMEM;
+  m->place.param = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *m->place.param);
+  m->place.node = atvi_pool_take(m->pool, (size_t)(2 * d + 1), sizeof *m->place.node);
+  if (!link || !m->place.param || !m->place.node || !levels(m)) return ATVI_ENOMEM;
   use_of *use;
   ATVI_TRY(all_uses(m, &use));
   for (atvi_idx i = 0; i < d; i++)
     if (!set_link(m, use, i, &link[i])) return ATVI_ENOMEM;
-  if (m->n_place > 0) m->target.prior = link;
+  if (m->place.n > 0) m->target.prior = link;
   return atvi_graph_failed(m->lang->graph) ? ATVI_ENOMEM : ATVI_OK;
 }
 
@@ -405,10 +406,10 @@ void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const doub
   atvi_model_work *w = work;
   for (atvi_idx first = 0; first < B; first += L) {
     int real = atvi_model_load_lanes(m, w, B, theta, first);
-    atvi_graph_prog_run(&m->placed, w->scratch, (const double *[]){w->theta}, (double *[]){w->el});
-    for (atvi_idx k = 0; k < m->n_place; k++) {
-      atvi_idx to = m->place[k] * B + first;
-      bool ratio = m->target.prior[m->place[k]].form == ATVI_PRIOR_RATIO;
+    atvi_graph_prog_run(&m->place.eval, w->scratch, (const double *[]){w->theta}, (double *[]){w->el});
+    for (atvi_idx k = 0; k < m->place.n; k++) {
+      atvi_idx to = m->place.param[k] * B + first;
+      bool ratio = m->target.prior[m->place.param[k]].form == ATVI_PRIOR_RATIO;
       for (int l = 0; l < real; l++) {
         if (!ratio) location[to + l] = w->el[2 * k * L + l];
         scale[to + l] = w->el[(2 * k + 1) * L + l];
@@ -423,15 +424,15 @@ void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const 
   atvi_model_work *w = work;
   for (atvi_idx first = 0; first < B; first += L) {
     int real = atvi_model_load_lanes(m, w, B, theta, first);
-    for (atvi_idx k = 0; k < m->n_place; k++) {
-      atvi_idx from = m->place[k] * B + first;
-      bool ratio = m->target.prior[m->place[k]].form == ATVI_PRIOR_RATIO;
+    for (atvi_idx k = 0; k < m->place.n; k++) {
+      atvi_idx from = m->place.param[k] * B + first;
+      bool ratio = m->target.prior[m->place.param[k]].form == ATVI_PRIOR_RATIO;
       for (int l = 0; l < L; l++) {
         w->el[2 * k * L + l] = l < real && !ratio ? dlocation[from + l] : 0;
         w->el[(2 * k + 1) * L + l] = l < real ? dscale[from + l] : 0;
       }
     }
-    atvi_graph_prog_run(&m->placed_vjp, w->scratch, (const double *[]){w->theta, w->el},
+    atvi_graph_prog_run(&m->place.vjp, w->scratch, (const double *[]){w->theta, w->el},
                         (double *[]){w->grad_p});
     for (atvi_idx i = 0; i < m->target.d; i++)
       for (int l = 0; l < real; l++) dtheta[i * B + first + l] += w->grad_p[i * L + l];

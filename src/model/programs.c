@@ -34,7 +34,7 @@ static atvi_node *inputs(builder *b, int kind, atvi_idx n) {
 
 /* ---- rewriting ---- */
 static void hoist(builder *b, atvi_idx n, atvi_node *x) {
-  atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
+  atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->prog.n_hoist);
 }
 
 /* The amounts of pulse item[i] of a combination, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
@@ -55,7 +55,7 @@ static const atvi_node *amounts(builder *b, const atvi_pulses *combo, atvi_idx i
 
 /* Lists that are picked from go into HOIST. */
 static void place_lists(builder *b, atvi_idx n, atvi_node *x) {
-  atvi_graph_place_lists(b->g, n, x, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
+  atvi_graph_place_lists(b->g, n, x, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->prog.n_hoist);
 }
 
 /* Those of the cold programs, which are made later. */
@@ -74,15 +74,15 @@ static atvi_status place_cold_lists(builder *b) {
 /* Delayed states come with the tables, after the jumps. */
 static bool delays(builder *b) {
   atvi_model *m = b->m;
-  const atvi_idx first = atvi_model_tab(b->lang) + m->n_jump;
-  atvi_node *from = inputs(b, ATVI_IN_DELAY, m->n_delay), *to = take(b, m->n_delay, sizeof *to);
+  const atvi_idx first = atvi_model_tab(b->lang) + m->jumps.n;
+  atvi_node *from = inputs(b, ATVI_IN_DELAY, m->delays.n), *to = take(b, m->delays.n, sizeof *to);
   if (!from || !to) return false;
-  for (atvi_idx k = 0; k < m->n_delay; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, first + k);
-  if (m->n_delay) atvi_graph_substitute(b->g, b->n, b->rhs, m->n_delay, from, to);
-  for (atvi_idx k = 0; k < m->n_delay; k++) {
-    if (m->delay_node[k] == ATVI_NODE_NONE) continue;
-    hoist(b, 1, &m->delay_node[k]);
-    m->delay[k].par = atvi_graph_failed(b->g) ? 0 : atvi_graph_get(b->g, m->delay_node[k]).index;
+  for (atvi_idx k = 0; k < m->delays.n; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, first + k);
+  if (m->delays.n) atvi_graph_substitute(b->g, b->n, b->rhs, m->delays.n, from, to);
+  for (atvi_idx k = 0; k < m->delays.n; k++) {
+    if (m->delays.node[k] == ATVI_NODE_NONE) continue;
+    hoist(b, 1, &m->delays.node[k]);
+    m->delays.delay[k].par = atvi_graph_failed(b->g) ? 0 : atvi_graph_get(b->g, m->delays.node[k]).index;
   }
   return true;
 }
@@ -93,11 +93,11 @@ static atvi_status rewrite(builder *b) {
   b->hoist = take(b, b->cap, sizeof *b->hoist);
   b->rhs = take(b, b->n, sizeof *b->rhs);
   b->rest = take(b, b->n, sizeof *b->rest);
-  b->pulse = take(b, m->n_combo, sizeof *b->pulse);
+  b->pulse = take(b, m->pulses.n_combo, sizeof *b->pulse);
   if (!b->hoist || !b->rhs || !b->rest || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) {
-    b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
-    b->rest[i] = b->lang->state[b->m->live[i]].rest;
+    b->rhs[i] = b->lang->state[b->m->states.live[i]].rhs;
+    b->rest[i] = b->lang->state[b->m->states.live[i]].rest;
   }
   if (!delays(b)) return ATVI_ENOMEM;
   place_lists(b, b->n, b->rhs);
@@ -107,35 +107,35 @@ static atvi_status rewrite(builder *b) {
     place_lists(b, b->n, b->rest);
     hoist(b, b->n, b->rest);
   }
-  m->rhs_node = b->rhs;
-  m->rest_node = b->rest;
-  m->jump_at = take(b, m->n_jump, sizeof *m->jump_at);
-  if (!m->jump_at) return ATVI_ENOMEM;
-  hoist(b, m->n_jump, m->jump_node);
-  for (atvi_idx j = 0; j < m->n_jump && !atvi_graph_failed(b->g); j++)
-    m->jump_at[j] = atvi_graph_get(b->g, m->jump_node[j]).index;
-  for (atvi_idx i = 0; i < m->n_unit; i++) {
-    atvi_model *u = m->unit[i];
-    hoist(b, u->n_moving, u->moving_node);
-    for (atvi_idx j = 0; j < u->n_moving && !atvi_graph_failed(b->g); j++)
-      u->moving[j].par = atvi_graph_get(b->g, u->moving_node[j]).index;
+  m->odes.rhs_node = b->rhs;
+  m->odes.rest_node = b->rest;
+  m->jumps.at = take(b, m->jumps.n, sizeof *m->jumps.at);
+  if (!m->jumps.at) return ATVI_ENOMEM;
+  hoist(b, m->jumps.n, m->jumps.node);
+  for (atvi_idx j = 0; j < m->jumps.n && !atvi_graph_failed(b->g); j++)
+    m->jumps.at[j] = atvi_graph_get(b->g, m->jumps.node[j]).index;
+  for (atvi_idx i = 0; i < m->copies.n; i++) {
+    atvi_model *u = m->copies.unit[i];
+    hoist(b, u->pulses.n_moving, u->pulses.moving_node);
+    for (atvi_idx j = 0; j < u->pulses.n_moving && !atvi_graph_failed(b->g); j++)
+      u->pulses.moving[j].par = atvi_graph_get(b->g, u->pulses.moving_node[j]).index;
   }
-  place_lists(b, 2 * m->n_root, m->root_node);
-  hoist(b, 2 * m->n_root, m->root_node);
-  m->path_node = take(b, b->lang->n_trajectory, sizeof *m->path_node);
-  if (!m->path_node) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < b->lang->n_trajectory; k++) m->path_node[k] = b->lang->trajectory[k].node;
-  place_lists(b, b->lang->n_trajectory, m->path_node);
-  hoist(b, b->lang->n_trajectory, m->path_node);
-  for (atvi_idx c = 0; c < m->n_combo; c++) {
+  place_lists(b, 2 * m->pulses.n_root, m->pulses.root_node);
+  hoist(b, 2 * m->pulses.n_root, m->pulses.root_node);
+  m->odes.path_node = take(b, b->lang->n_trajectory, sizeof *m->odes.path_node);
+  if (!m->odes.path_node) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < b->lang->n_trajectory; k++) m->odes.path_node[k] = b->lang->trajectory[k].node;
+  place_lists(b, b->lang->n_trajectory, m->odes.path_node);
+  hoist(b, b->lang->n_trajectory, m->odes.path_node);
+  for (atvi_idx c = 0; c < m->pulses.n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
-    for (atvi_idx i = 0; i < m->combo[c].n; i++) {
-      const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
-      const atvi_node *amount = amounts(b, &m->combo[c], i);
+    for (atvi_idx i = 0; i < m->pulses.combo[c].n; i++) {
+      const atvi_lang_pulse *p = &b->lang->pulse[m->pulses.combo[c].item[i]];
+      const atvi_node *amount = amounts(b, &m->pulses.combo[c], i);
       if (!amount) return ATVI_ENOMEM;
       for (atvi_idx j = 0; j < p->n; j++) {
-        atvi_node *at = &y[m->state_at[p->state[j]]]; /* a state with pulses is solved for */
+        atvi_node *at = &y[m->states.at[p->state[j]]]; /* a state with pulses is solved for */
         *at =
             p->how == ATVI_PULSE_SET
                 ? amount[j]
@@ -145,8 +145,8 @@ static atvi_status rewrite(builder *b) {
     place_lists(b, b->n, y);
     hoist(b, b->n, y);
   }
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    atvi_rows *rows = &m->rows[k];
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    atvi_rows *rows = &m->lik.rows[k];
     if (rows->data >= 0) {
       place_lists(b, rows->n_el, rows->node);
       place_lists(b, rows->n_el, rows->whole);
@@ -205,28 +205,28 @@ static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *
   if (!one) return false;
   *one = atvi_graph_const(b->g, 1);
   atvi_prog_spec *s = begin(b, name, -1);
-  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
+  in(s, ATVI_IN_PARAM, d + b->m->copies.n_covariate, false);
   out(s, 1, x, false);
   bool ok = gradient(b, s, 1, x, one);
-  if (parts) out(s, b->m->n_array, parts, false);
+  if (parts) out(s, b->m->arrays.n, parts, false);
   return ok;
 }
 
 static bool setup(builder *b) {
   const atvi_emulated *e = b->m->emulated;
-  atvi_idx d = b->lang->n_param, nh = b->m->n_hoist, n_arg = e ? e->n_arg : 0, total = nh + b->n + n_arg;
+  atvi_idx d = b->lang->n_param, nh = b->m->prog.n_hoist, n_arg = e ? e->n_arg : 0, total = nh + b->n + n_arg;
   atvi_node *all = take(b, total, sizeof *all), *seed = inputs(b, ATVI_IN_SEED, total);
   if (!all || !seed) return false;
   for (atvi_idx i = 0; i < nh; i++) all[i] = b->hoist[i];
-  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[b->m->live[i]].init;
+  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[b->m->states.live[i]].init;
   for (atvi_idx i = 0; i < n_arg; i++) all[nh + b->n + i] = e->arg[i];
   atvi_prog_spec *s = begin(b, "setup", -1);
-  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
+  in(s, ATVI_IN_PARAM, d + b->m->copies.n_covariate, false);
   out(s, nh, all, false);
   out(s, b->n, all + nh, false);
   out(s, n_arg, all + nh + b->n, false);
   s = begin(b, "setup_vjp", -1);
-  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
+  in(s, ATVI_IN_PARAM, d + b->m->copies.n_covariate, false);
   in(s, ATVI_IN_SEED, total, false);
   return gradient(b, s, total, all, seed);
 }
@@ -234,22 +234,22 @@ static bool setup(builder *b) {
 /* Locations and scales of priors that depend on other parameters, and the adjoint. */
 static bool placed(builder *b) {
   const atvi_model *m = b->m;
-  atvi_idx d = b->lang->n_param, n = 2 * m->n_place;
+  atvi_idx d = b->lang->n_param, n = 2 * m->place.n;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n);
   atvi_prog_spec *s = begin(b, "placed", -1);
-  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
-  out(s, n, m->place_node, false);
+  in(s, ATVI_IN_PARAM, d + b->m->copies.n_covariate, false);
+  out(s, n, m->place.node, false);
   s = begin(b, "placed_vjp", -1);
-  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
+  in(s, ATVI_IN_PARAM, d + b->m->copies.n_covariate, false);
   in(s, ATVI_IN_SEED, n, false);
-  return gradient(b, s, n, m->place_node, seed);
+  return gradient(b, s, n, m->place.node, seed);
 }
 
 static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TIME, 1, false);
   in(s, ATVI_IN_STATE, b->n, false);
-  in(s, ATVI_IN_HOIST, b->m->n_hoist, false);
-  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump + b->m->n_delay, false);
+  in(s, ATVI_IN_HOIST, b->m->prog.n_hoist, false);
+  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->jumps.n + b->m->delays.n, false);
 }
 
 /* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times
@@ -258,8 +258,10 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
                         const atvi_node *f, bool holds, bool delays) {
   const atvi_model *m = b->m;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n_out);
-  const atvi_idx nd = delays ? m->n_delay : 0, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
-  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + m->n_delay > 0,
+  const atvi_idx nd = delays ? m->delays.n : 0, first = atvi_model_tab(b->lang) + m->jumps.n,
+                 nh = m->prog.n_hoist;
+  atvi_idx nt =
+               m->jumps.n + m->pulses.n_moving + m->odes.fit.most_moving + m->pulses.n_root + m->delays.n > 0,
            nw = b->n + nh + nt + nd;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
@@ -327,7 +329,7 @@ static double operations(builder *b, atvi_idx n, const atvi_node *x) {
 
 atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile, atvi_module **module,
                                 atvi_ode *ode, double *ops_jac, double *ops_rhs) {
-  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->states.n};
   atvi_module_info info;
   b.spec = take(&b, 1, sizeof *b.spec);
   if (!b.spec || !jacobian(&b, f) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
@@ -345,8 +347,8 @@ atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile,
 
 /* Whether element e of group k is left out in some row of some unit. */
 static bool has_masked(const atvi_model *m, atvi_idx k, atvi_idx e) {
-  for (atvi_idx i = 0; i < m->n_unit; i++) {
-    const atvi_rows *rows = &m->unit[i]->rows[k];
+  for (atvi_idx i = 0; i < m->copies.n; i++) {
+    const atvi_rows *rows = &m->copies.unit[i]->lik.rows[k];
     for (atvi_idx r = 0; r < rows->n_row; r++)
       if (rows->mask[r * rows->n_el + e] == 0) return true;
   }
@@ -354,8 +356,8 @@ static bool has_masked(const atvi_model *m, atvi_idx k, atvi_idx e) {
 }
 
 static bool row_pair(builder *b, atvi_idx k) {
-  atvi_rows *rows = &b->m->rows[k];
-  atvi_idx n = b->n, np = b->m->has_prev ? n : 0, nh = b->m->n_hoist, nw = n + np + nh;
+  atvi_rows *rows = &b->m->lik.rows[k];
+  atvi_idx n = b->n, np = b->m->lik.has_prev ? n : 0, nh = b->m->prog.n_hoist, nw = n + np + nh;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, rows->n_el), *node = take(b, rows->n_el, sizeof *node);
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !node || !wrt || !grad) return false;
@@ -394,80 +396,82 @@ enum { ONCE = 3 }; /* of the specifications, run once for a point: prior, extra,
 static bool count(builder *b) {
   atvi_model *m = b->m;
   double sum = 0, least = 0;
-  m->ops_rhs = least = operations(b, b->n, b->rhs);
+  m->prog.ops_rhs = least = operations(b, b->n, b->rhs);
   for (const atvi_prog_spec *s = b->spec; s < b->spec + ONCE; s++)
     for (int k = 0; k < s->n_out; k++) {
       double n = operations(b, s->out[k].n, s->out[k].nodes);
       least = fmin(least, n);
       sum += n;
     }
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    double n = operations(b, m->rows[k].n_el, m->rows[k].node);
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    double n = operations(b, m->lik.rows[k].n_el, m->lik.rows[k].node);
     least = fmin(least, n);
-    sum += n * (double)m->rows[k].n_row;
+    sum += n * (double)m->lik.rows[k].n_row;
   }
-  m->ops_point = sum;
+  m->prog.ops_point = sum;
   return least >= 0;
 }
 
 static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
-  m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 19 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  m->prog.has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
+  b->spec = take(b, 19 + 2 * (m->lik.n_rows + m->pulses.n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
-  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior, m->array_prior) &&
-            scalar_with_gradient(b, "extra", &b->lang->log_extra, m->array_extra) && setup(b) &&
+  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior, m->arrays.prior) &&
+            scalar_with_gradient(b, "extra", &b->lang->log_extra, m->arrays.extra) && setup(b) &&
             solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false, true);
   if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false, false);
-  for (atvi_idx c = 0; ok && c < m->n_combo; c++)
+  for (atvi_idx c = 0; ok && c < m->pulses.n_combo; c++)
     ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false, true);
-  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true, true);
-  for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
-  if (ok && m->has_ode && stiff) ok = jacobian(b, b->rhs);
-  if (ok && m->n_place > 0) ok = placed(b);
+  if (ok && m->pulses.n_root)
+    ok = solver_pair(b, "root", "root_vjp", -1, m->pulses.n_root, m->pulses.root_node, true, true);
+  for (atvi_idx k = 0; ok && k < m->lik.n_rows; k++) ok = row_pair(b, k);
+  if (ok && m->odes.any && stiff) ok = jacobian(b, b->rhs);
+  if (ok && m->place.n > 0) ok = placed(b);
   if (ok && b->lang->n_trajectory > 0) {
     atvi_prog_spec *s = begin(b, "path", -1);
     solver_inputs(b, s);
-    out(s, b->lang->n_trajectory, m->path_node, false);
+    out(s, b->lang->n_trajectory, m->odes.path_node, false);
   }
   if (!ok || atvi_graph_failed(b->g) || !count(b)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
-                                 &m->hot, &m->info));
+                                 &m->prog.hot, &m->prog.info));
 
   atvi_idx i = 0;
-  m->prior = atvi_graph_module_get(m->hot, i++);
-  m->extra = atvi_graph_module_get(m->hot, i++);
-  m->setup = atvi_graph_module_get(m->hot, i++);
-  m->setup_vjp = atvi_graph_module_get(m->hot, i++);
-  m->ode.rhs = atvi_graph_module_get(m->hot, i++);
-  m->ode.vjp = atvi_graph_module_get(m->hot, i++);
-  m->steady.rhs = b->lang->given ? atvi_graph_module_get(m->hot, i++) : m->ode.rhs;
-  m->steady.vjp = b->lang->given ? atvi_graph_module_get(m->hot, i++) : m->ode.vjp;
-  atvi_prog *pulse = take(b, 2 * m->n_combo, sizeof *pulse);
+  m->prog.prior = atvi_graph_module_get(m->prog.hot, i++);
+  m->prog.extra = atvi_graph_module_get(m->prog.hot, i++);
+  m->prog.setup = atvi_graph_module_get(m->prog.hot, i++);
+  m->prog.setup_vjp = atvi_graph_module_get(m->prog.hot, i++);
+  m->odes.fit.rhs = atvi_graph_module_get(m->prog.hot, i++);
+  m->odes.fit.vjp = atvi_graph_module_get(m->prog.hot, i++);
+  m->odes.steady.rhs = b->lang->given ? atvi_graph_module_get(m->prog.hot, i++) : m->odes.fit.rhs;
+  m->odes.steady.vjp = b->lang->given ? atvi_graph_module_get(m->prog.hot, i++) : m->odes.fit.vjp;
+  atvi_prog *pulse = take(b, 2 * m->pulses.n_combo, sizeof *pulse);
   if (!pulse) return ATVI_ENOMEM;
-  for (atvi_idx c = 0; c < m->n_combo; c++) {
-    pulse[c] = atvi_graph_module_get(m->hot, i++);
-    pulse[m->n_combo + c] = atvi_graph_module_get(m->hot, i++);
+  for (atvi_idx c = 0; c < m->pulses.n_combo; c++) {
+    pulse[c] = atvi_graph_module_get(m->prog.hot, i++);
+    pulse[m->pulses.n_combo + c] = atvi_graph_module_get(m->prog.hot, i++);
   }
-  m->ode.n_pulse = m->n_combo;
-  m->ode.pulse = pulse;
-  m->ode.pulse_vjp = pulse + m->n_combo;
-  if (m->n_root) {
-    m->ode.root = atvi_graph_module_get(m->hot, i++);
-    m->ode.root_vjp = atvi_graph_module_get(m->hot, i++);
+  m->odes.fit.n_pulse = m->pulses.n_combo;
+  m->odes.fit.pulse = pulse;
+  m->odes.fit.pulse_vjp = pulse + m->pulses.n_combo;
+  if (m->pulses.n_root) {
+    m->odes.fit.root = atvi_graph_module_get(m->prog.hot, i++);
+    m->odes.fit.root_vjp = atvi_graph_module_get(m->prog.hot, i++);
   }
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    m->rows[k].value = atvi_graph_module_get(m->hot, i++);
-    m->rows[k].grad = atvi_graph_module_get(m->hot, i++);
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    m->lik.rows[k].value = atvi_graph_module_get(m->prog.hot, i++);
+    m->lik.rows[k].grad = atvi_graph_module_get(m->prog.hot, i++);
   }
-  if (m->has_ode && stiff) m->ode.jac = atvi_graph_module_get(m->hot, i++), m->ode.shape = b->shape;
-  if (m->n_place > 0) {
-    m->placed = atvi_graph_module_get(m->hot, i++);
-    m->placed_vjp = atvi_graph_module_get(m->hot, i++);
+  if (m->odes.any && stiff)
+    m->odes.fit.jac = atvi_graph_module_get(m->prog.hot, i++), m->odes.fit.shape = b->shape;
+  if (m->place.n > 0) {
+    m->place.eval = atvi_graph_module_get(m->prog.hot, i++);
+    m->place.vjp = atvi_graph_module_get(m->prog.hot, i++);
   }
-  if (b->lang->n_trajectory > 0) m->path.path = atvi_graph_module_get(m->hot, i++);
+  if (b->lang->n_trajectory > 0) m->odes.path.path = atvi_graph_module_get(m->prog.hot, i++);
   return ATVI_OK;
 }
 
@@ -476,10 +480,11 @@ static atvi_status hot(builder *b, bool interpret) {
 /* From the specifications of the hot module: values without their gradients, and the first of each pair. */
 static atvi_status tangents(builder *b) {
   atvi_model *m = b->m;
-  const atvi_idx pairs = 2 + (b->lang->given ? 1 : 0) + m->n_combo + (m->n_root ? 1 : 0) + m->n_rows;
+  const atvi_idx pairs =
+      2 + (b->lang->given ? 1 : 0) + m->pulses.n_combo + (m->pulses.n_root ? 1 : 0) + m->lik.n_rows;
   atvi_prog_spec *spec = take(b, 2 + pairs, sizeof *spec);
-  atvi_prog *pulse = take(b, m->n_combo, sizeof *pulse);
-  atvi_model_tangents *t = m->tangents = take(b, 1, sizeof *t);
+  atvi_prog *pulse = take(b, m->pulses.n_combo, sizeof *pulse);
+  atvi_model_tangents *t = m->prog.tangents = take(b, 1, sizeof *t);
   if (!spec || !pulse || !t) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < 2 + pairs; i++) spec[i] = b->spec[i < 2 ? i : 2 * i - 2];
   for (int i = 0; i < 2; i++) spec[i].n_out = 1, spec[i].n_scatter = 0;
@@ -491,12 +496,12 @@ static atvi_status tangents(builder *b) {
   t->setup = atvi_graph_module_get(t->module, i++);
   t->ode.rhs = t->rest.rhs = atvi_graph_module_get(t->module, i++);
   if (b->lang->given) t->rest.rhs = atvi_graph_module_get(t->module, i++);
-  for (atvi_idx c = 0; c < m->n_combo; c++) pulse[c] = atvi_graph_module_get(t->module, i++);
+  for (atvi_idx c = 0; c < m->pulses.n_combo; c++) pulse[c] = atvi_graph_module_get(t->module, i++);
   t->ode.pulse = t->rest.pulse = pulse;
-  if (m->n_root) t->ode.root = atvi_graph_module_get(t->module, i++);
-  for (atvi_idx k = 0; k < m->n_rows; k++) m->rows[k].tangent = atvi_graph_module_get(t->module, i++);
-  m->ode.tangents = &t->ode;
-  m->steady.tangents = &t->rest;
+  if (m->pulses.n_root) t->ode.root = atvi_graph_module_get(t->module, i++);
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) m->lik.rows[k].tangent = atvi_graph_module_get(t->module, i++);
+  m->odes.fit.tangents = &t->ode;
+  m->odes.steady.tangents = &t->rest;
   t->ops = *m->target.ops;
   t->ops.tangent = atvi_model_tangent;
   m->target.ops = &t->ops;
@@ -506,13 +511,13 @@ static atvi_status tangents(builder *b) {
 /* ---- the cold module ---- */
 static atvi_prog_spec *cold_begin(builder *b, const char *name, atvi_idx number, atvi_idx n_col) {
   atvi_prog_spec *s = begin(b, name, number);
-  in(s, ATVI_IN_PARAM, b->lang->n_param + b->m->n_covariate, false);
+  in(s, ATVI_IN_PARAM, b->lang->n_param + b->m->copies.n_covariate, false);
   in(s, ATVI_IN_TIME, 1, true);
   in(s, ATVI_IN_STATE, b->n, false);
   in(s, ATVI_IN_PREV, b->n, false);
   in(s, ATVI_IN_TABLE, 2 * b->lang->n_table, true);
   in(s, ATVI_IN_DATA, n_col, true);
-  in(s, ATVI_IN_HOIST, b->m->n_hoist, false); /* lists alone */
+  in(s, ATVI_IN_HOIST, b->m->prog.n_hoist, false); /* lists alone */
   return s;
 }
 
@@ -531,24 +536,24 @@ static bool prior_args(builder *b) {
   atvi_model *m = b->m;
   atvi_idx d = b->lang->n_param, at = 0;
   atvi_node *x = take(b, d * ATVI_DIST_ARGS, sizeof *x);
-  m->arg_at = take(b, d, sizeof *m->arg_at);
-  m->by_level = take(b, d, sizeof *m->by_level);
-  m->prior_args = take(b, m->n_level, sizeof *m->prior_args);
-  m->level_end = take(b, m->n_level, sizeof *m->level_end);
-  if (!m->arg_at || !x || !m->by_level || !m->prior_args || !m->level_end) return false;
-  for (atvi_idx i = 0; i < d; i++) m->level_end[m->level[i]]++;
-  for (atvi_idx k = 1; k < m->n_level; k++) m->level_end[k] += m->level_end[k - 1];
-  for (atvi_idx i = d - 1; i >= 0; i--) m->by_level[--m->level_end[m->level[i]]] = i;
-  for (atvi_idx k = 0; k < m->n_level;
+  m->levels.arg_at = take(b, d, sizeof *m->levels.arg_at);
+  m->levels.param = take(b, d, sizeof *m->levels.param);
+  m->levels.args = take(b, m->levels.n, sizeof *m->levels.args);
+  m->levels.end = take(b, m->levels.n, sizeof *m->levels.end);
+  if (!m->levels.arg_at || !x || !m->levels.param || !m->levels.args || !m->levels.end) return false;
+  for (atvi_idx i = 0; i < d; i++) m->levels.end[m->levels.of[i]]++;
+  for (atvi_idx k = 1; k < m->levels.n; k++) m->levels.end[k] += m->levels.end[k - 1];
+  for (atvi_idx i = d - 1; i >= 0; i--) m->levels.param[--m->levels.end[m->levels.of[i]]] = i;
+  for (atvi_idx k = 0; k < m->levels.n;
        k++) { /* level_end[k] is where level k begins, until it has been passed */
     atvi_idx n = 0, first = at;
-    for (; at < d && m->level[m->by_level[at]] == k; at++) {
-      const atvi_lang_param *p = &b->lang->param[m->by_level[at]];
-      m->arg_at[m->by_level[at]] = n;
+    for (; at < d && m->levels.of[m->levels.param[at]] == k; at++) {
+      const atvi_lang_param *p = &b->lang->param[m->levels.param[at]];
+      m->levels.arg_at[m->levels.param[at]] = n;
       for (int a = 0; a < p->n_arg; a++) x[first * ATVI_DIST_ARGS + n++] = p->arg[a];
     }
-    m->level_end[k] = at;
-    if (n > m->n_prior_arg) m->n_prior_arg = n;
+    m->levels.end[k] = at;
+    if (n > m->levels.most_arg) m->levels.most_arg = n;
     out(cold_begin(b, "prior_args", k, 0), n, x + first * ATVI_DIST_ARGS, false);
   }
   return true;
@@ -570,7 +575,7 @@ static bool report(builder *b, atvi_idx k) {
   }
   place_lists(b, n, args);
   place_lists(b, n_mean, means);
-  b->m->report_args[k] = n;
+  b->m->rare.report_args[k] = n;
   atvi_prog_spec *s = cold_begin(b, "report", k, lang->data[k].n_col);
   out(s, n, args, false);
   out(s, n_mean, means, false);
@@ -580,34 +585,36 @@ static bool report(builder *b, atvi_idx k) {
 static atvi_status cold(builder *b) {
   atvi_model *m = b->m;
   const atvi_lang *lang = b->lang;
-  if (m->has_extra) ATVI_TRY(atvi_model_branches(m));
-  b->spec = take(b, 4 + m->n_level + lang->n_data + 2 * m->n_rows + m->n_branch, sizeof *b->spec);
+  if (m->prog.has_extra) ATVI_TRY(atvi_model_branches(m));
+  b->spec = take(b, 4 + m->levels.n + lang->n_data + 2 * m->lik.n_rows + m->branches.n, sizeof *b->spec);
   b->n_spec = 0;
-  m->report = take(b, lang->n_data, sizeof *m->report);
-  m->report_args = take(b, lang->n_data, sizeof *m->report_args);
-  bool ok = b->spec && m->report && m->report_args && values(b, "derived", lang->n_derived, lang->derived) &&
+  m->rare.report = take(b, lang->n_data, sizeof *m->rare.report);
+  m->rare.report_args = take(b, lang->n_data, sizeof *m->rare.report_args);
+  bool ok = b->spec && m->rare.report && m->rare.report_args &&
+            values(b, "derived", lang->n_derived, lang->derived) &&
             values(b, "track", lang->n_track, lang->track) && prior_args(b);
   for (atvi_idx k = 0; ok && k < lang->n_data; k++) ok = report(b, k);
-  for (atvi_idx k = 0; ok && k < m->n_rows; k++) {
-    const atvi_rows *rows = &m->rows[k];
+  for (atvi_idx k = 0; ok && k < m->lik.n_rows; k++) {
+    const atvi_rows *rows = &m->lik.rows[k];
     if (rows->data < 0) continue;
     atvi_idx n_col = lang->data[rows->data].n_col;
     out(cold_begin(b, "known", k, n_col), rows->n_known, rows->known_node, false);
     out(cold_begin(b, "each", k, n_col), rows->n_el, rows->whole, false);
   }
   const atvi_idx first_branch = b->n_spec;
-  for (atvi_idx k = 0; ok && k < m->n_branch; k++)
-    ok = scalar_with_gradient(b, "branch", &m->branch_node[k], NULL);
+  for (atvi_idx k = 0; ok && k < m->branches.n; k++)
+    ok = scalar_with_gradient(b, "branch", &m->branches.node[k], NULL);
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   atvi_module_info info;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false},
-                                 &m->cold, &info));
+                                 &m->prog.cold, &info));
   atvi_idx i = 0;
-  m->derived = atvi_graph_module_get(m->cold, i++);
-  m->track = atvi_graph_module_get(m->cold, i++);
-  for (atvi_idx k = 0; k < m->n_level; k++) m->prior_args[k] = atvi_graph_module_get(m->cold, i++);
-  for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_graph_module_get(m->cold, i++);
-  for (atvi_idx k = 0; k < m->n_branch; k++) m->branch[k] = atvi_graph_module_get(m->cold, first_branch + k);
+  m->rare.derived = atvi_graph_module_get(m->prog.cold, i++);
+  m->rare.track = atvi_graph_module_get(m->prog.cold, i++);
+  for (atvi_idx k = 0; k < m->levels.n; k++) m->levels.args[k] = atvi_graph_module_get(m->prog.cold, i++);
+  for (atvi_idx k = 0; k < lang->n_data; k++) m->rare.report[k] = atvi_graph_module_get(m->prog.cold, i++);
+  for (atvi_idx k = 0; k < m->branches.n; k++)
+    m->branches.extra[k] = atvi_graph_module_get(m->prog.cold, first_branch + k);
   return ATVI_OK;
 }
 
@@ -620,8 +627,8 @@ static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_pr
   if (!rows->known) return ATVI_ENOMEM;
   for (atvi_idx r = 0; r < rows->n_row; r++) {
     const double *time = lang->data[rows->data].time ? &lang->data[rows->data].time[r] : zero;
-    const double *tab = rows->out[r] >= 0 ? u->output_tab + 2 * lang->n_table * rows->out[r] : zero;
-    const double *args[] = {zero, time, zero, zero, tab, u->filled[rows->data] + r * n_col, zero};
+    const double *tab = rows->out[r] >= 0 ? u->times.output_tab + 2 * lang->n_table * rows->out[r] : zero;
+    const double *args[] = {zero, time, zero, zero, tab, u->lik.filled[rows->data] + r * n_col, zero};
     atvi_graph_prog_run(known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
     for (atvi_idx i = 0; i < nk; i++) rows->known[r * nk + i] = lanes[i * ATVI_LANES];
   }
@@ -631,23 +638,23 @@ static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_pr
 /* Gives every unit the programs of its rows, and what is known there. Those of data group k stand in pairs after the reports. */
 static atvi_status fill_known(builder *b) {
   atvi_model *m = b->m;
-  atvi_idx at = 2 + m->n_level + b->lang->n_data;
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    atvi_rows *of = &m->rows[k];
+  atvi_idx at = 2 + m->levels.n + b->lang->n_data;
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    atvi_rows *of = &m->lik.rows[k];
     const bool data = of->data >= 0;
-    atvi_prog known = data ? atvi_graph_module_get(m->cold, at++) : (atvi_prog){0};
-    if (data) of->each = atvi_graph_module_get(m->cold, at++);
+    atvi_prog known = data ? atvi_graph_module_get(m->prog.cold, at++) : (atvi_prog){0};
+    if (data) of->each = atvi_graph_module_get(m->prog.cold, at++);
     size_t room = (size_t)(of->n_known + 1) * ATVI_LANES + known.scratch;
     double *lanes = atvi_block(m->ctx, room * sizeof *lanes);
     atvi_status status = lanes ? ATVI_OK : ATVI_ENOMEM;
-    for (atvi_idx i = 0; status == ATVI_OK && i < m->n_unit; i++) {
-      atvi_rows *rows = &m->unit[i]->rows[k];
+    for (atvi_idx i = 0; status == ATVI_OK && i < m->copies.n; i++) {
+      atvi_rows *rows = &m->copies.unit[i]->lik.rows[k];
       rows->n_known = of->n_known;
       rows->value = of->value;
       rows->grad = of->grad;
       rows->tangent = of->tangent;
       rows->each = of->each;
-      if (data) status = fill_unit(m->unit[i], rows, &known, lanes);
+      if (data) status = fill_unit(m->copies.unit[i], rows, &known, lanes);
     }
     atvi_block_free(m->ctx, lanes);
     ATVI_TRY(status);
@@ -660,26 +667,26 @@ static void most(size_t *scratch, atvi_prog p) {
 }
 
 atvi_status atvi_model_programs(atvi_model *m, const atvi_model_load_opts *opts) {
-  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
-  m->interpret = opts->interpret;
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->states.n};
+  m->prog.interpret = opts->interpret;
   ATVI_TRY(rewrite(&b));
   ATVI_TRY(hot(&b, opts->interpret));
   if (opts->tangents && !m->emulated) ATVI_TRY(tangents(&b));
   ATVI_TRY(cold(&b));
   ATVI_TRY(fill_known(&b));
-  most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup),
-      most(&m->scratch, m->setup_vjp);
-  most(&m->scratch, m->placed), most(&m->scratch, m->placed_vjp);
-  most(&m->scratch, m->derived), most(&m->scratch, m->track);
-  for (atvi_idx k = 0; k < m->n_level; k++) most(&m->scratch, m->prior_args[k]);
-  for (atvi_idx k = 0; k < m->n_rows; k++)
-    most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),
-        most(&m->scratch, m->rows[k].each);
-  if (m->tangents)
-    most(&m->scratch, m->tangents->prior), most(&m->scratch, m->tangents->extra),
-        most(&m->scratch, m->tangents->setup);
-  for (atvi_idx k = 0; k < m->n_rows; k++) most(&m->scratch, m->rows[k].tangent);
-  for (atvi_idx k = 0; k < m->lang->n_data; k++) most(&m->scratch, m->report[k]);
-  for (atvi_idx k = 0; k < m->n_branch; k++) most(&m->scratch, m->branch[k]);
+  most(&m->prog.scratch, m->prog.prior), most(&m->prog.scratch, m->prog.extra),
+      most(&m->prog.scratch, m->prog.setup), most(&m->prog.scratch, m->prog.setup_vjp);
+  most(&m->prog.scratch, m->place.eval), most(&m->prog.scratch, m->place.vjp);
+  most(&m->prog.scratch, m->rare.derived), most(&m->prog.scratch, m->rare.track);
+  for (atvi_idx k = 0; k < m->levels.n; k++) most(&m->prog.scratch, m->levels.args[k]);
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++)
+    most(&m->prog.scratch, m->lik.rows[k].value), most(&m->prog.scratch, m->lik.rows[k].grad),
+        most(&m->prog.scratch, m->lik.rows[k].each);
+  if (m->prog.tangents)
+    most(&m->prog.scratch, m->prog.tangents->prior), most(&m->prog.scratch, m->prog.tangents->extra),
+        most(&m->prog.scratch, m->prog.tangents->setup);
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) most(&m->prog.scratch, m->lik.rows[k].tangent);
+  for (atvi_idx k = 0; k < m->lang->n_data; k++) most(&m->prog.scratch, m->rare.report[k]);
+  for (atvi_idx k = 0; k < m->branches.n; k++) most(&m->prog.scratch, m->branches.extra[k]);
   return ATVI_OK;
 }

@@ -95,18 +95,18 @@ static bool add_table(const atvi_model *m, double at, bool before, atvi_lang_tab
 /* Jumps of the solver's own; their places in TABLE come after all else. */
 static bool add_moving(jumps *j, atvi_node *from, atvi_node *to, atvi_idx *n) {
   atvi_model *m = j->m;
-  m->jump_node = atvi_pool_take(m->pool, ATVI_ODE_JUMPS, sizeof *m->jump_node);
-  for (atvi_idx k = 0; m->jump_node && k < j->n; k++) {
+  m->jumps.node = atvi_pool_take(m->pool, ATVI_ODE_JUMPS, sizeof *m->jumps.node);
+  for (atvi_idx k = 0; m->jumps.node && k < j->n; k++) {
     if (atvi_graph_is_const(j->g, j->item[k].t, NULL)) continue;
     atvi_idx at = 0;
-    while (at < m->n_jump && m->jump_node[at] != j->item[k].t) at++;
+    while (at < m->jumps.n && m->jumps.node[at] != j->item[k].t) at++;
     if (at == ATVI_ODE_JUMPS) continue;
-    if (at == m->n_jump) m->jump_node[m->n_jump++] = j->item[k].t;
+    if (at == m->jumps.n) m->jumps.node[m->jumps.n++] = j->item[k].t;
     atvi_node u = atvi_graph_input(j->g, ATVI_IN_TABLE, atvi_model_tab(m->lang) + at);
     from[*n] = j->item[k].node;
     to[(*n)++] = j->item[k].before ? atvi_graph_op1(j->g, ATVI_OP_NOT, u) : u;
   }
-  return m->jump_node != NULL;
+  return m->jumps.node != NULL;
 }
 
 atvi_status atvi_model_jumps(atvi_model *m) {
@@ -193,16 +193,16 @@ static bool settle(scan *s, atvi_node *rhs) {
 static void number(scan *s) {
   atvi_model *m = s->m;
   for (atvi_idx i = 0; i < s->n; i++) {
-    m->state_at[i] = s->still[i] ? -1 : m->n_state;
+    m->states.at[i] = s->still[i] ? -1 : m->states.n;
     if (s->still[i])
-      atvi_graph_is_const(s->g, s->lang->state[i].init, &m->state_value[i]);
+      atvi_graph_is_const(s->g, s->lang->state[i].init, &m->states.value[i]);
     else
-      m->live[m->n_state++] = i;
+      m->states.live[m->states.n++] = i;
     for (int prev = 0; prev < 2; prev++) {
       int kind = prev ? ATVI_IN_PREV : ATVI_IN_STATE;
       s->from[2 * i + prev] = atvi_graph_input(s->g, kind, i);
       s->to[2 * i + prev] =
-          s->still[i] ? s->lang->state[i].init : atvi_graph_input(s->g, kind, m->state_at[i]);
+          s->still[i] ? s->lang->state[i].init : atvi_graph_input(s->g, kind, m->states.at[i]);
     }
   }
   for (atvi_idx k = 0; k < s->lang->n_delay; k++) {
@@ -264,17 +264,17 @@ atvi_status atvi_model_constant(atvi_model *m) {
   s.from = atvi_pool_take(m->pool, n_sub, sizeof *s.from);
   s.to = atvi_pool_take(m->pool, n_sub, sizeof *s.to);
   atvi_node *rhs = atvi_pool_take(m->pool, 2 * (size_t)n + 1, sizeof *rhs);
-  m->state_at = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->state_at);
-  m->live = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->live);
-  m->state_value = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->state_value);
-  bool ok = s.still && s.from && s.to && rhs && m->state_at && m->live && m->state_value;
+  m->states.at = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->states.at);
+  m->states.live = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->states.live);
+  m->states.value = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->states.value);
+  bool ok = s.still && s.from && s.to && rhs && m->states.at && m->states.live && m->states.value;
   if (ok) {
     candidates(&s);
     ok = settle(&s, rhs);
   }
   if (ok) {
     number(&s);
-    ok = m->n_state == n || rewrite_all(&s);
+    ok = m->states.n == n || rewrite_all(&s);
   }
   return ok && !atvi_graph_failed(s.g) ? ATVI_OK : ATVI_ENOMEM;
 }
@@ -349,10 +349,10 @@ atvi_status atvi_model_branches(atvi_model *m) {
   expand(&s, m->lang->log_extra, m->lang->log_extra, 0);
   if (atvi_graph_failed(s.g)) return ATVI_ENOMEM;
   if (s.many || s.n < 2) return ATVI_OK;
-  m->branch_node = atvi_pool_take(m->pool, (size_t)s.n, sizeof *m->branch_node);
-  m->branch = atvi_pool_take(m->pool, (size_t)s.n, sizeof *m->branch);
-  if (!m->branch_node || !m->branch) return ATVI_ENOMEM;
-  memcpy(m->branch_node, s.branch, (size_t)s.n * sizeof *s.branch);
-  m->n_branch = s.n;
+  m->branches.node = atvi_pool_take(m->pool, (size_t)s.n, sizeof *m->branches.node);
+  m->branches.extra = atvi_pool_take(m->pool, (size_t)s.n, sizeof *m->branches.extra);
+  if (!m->branches.node || !m->branches.extra) return ATVI_ENOMEM;
+  memcpy(m->branches.node, s.branch, (size_t)s.n * sizeof *s.branch);
+  m->branches.n = s.n;
   return ATVI_OK;
 }

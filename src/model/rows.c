@@ -61,9 +61,10 @@ static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row
 static atvi_status fill(atvi_model *m, atvi_idx k) {
   const atvi_lang *lang = m->lang;
   const atvi_lang_data *data = &lang->data[k];
-  if (!m->filled) m->filled = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->filled);
-  if (!m->filled) return ATVI_ENOMEM;
-  double *v = m->filled[k] = atvi_pool_take(m->pool, (size_t)(data->n_row * data->n_col + 1), sizeof *v);
+  if (!m->lik.filled)
+    m->lik.filled = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->lik.filled);
+  if (!m->lik.filled) return ATVI_ENOMEM;
+  double *v = m->lik.filled[k] = atvi_pool_take(m->pool, (size_t)(data->n_row * data->n_col + 1), sizeof *v);
   if (!v) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < data->n_col; c++) {
     double good = 1;
@@ -97,34 +98,34 @@ static void need(void *user, atvi_idx column) {
     if (column >= c->data->n_col || isnan(c->data->value[r * c->data->n_col + column])) c->known[r] = false;
 }
 
-/* m->covariates: in which rows all the columns that an observation's distribution needs are there. */
+/* m->lik.covariates: in which rows all the columns that an observation's distribution needs are there. */
 static atvi_status find_covariates(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  m->covariates = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->covariates);
-  for (atvi_idx o = 0; m->covariates && o < lang->n_observe; o++) {
+  m->lik.covariates = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->lik.covariates);
+  for (atvi_idx o = 0; m->lik.covariates && o < lang->n_observe; o++) {
     const atvi_lang_observe *obs = &lang->observe[o];
     covariates cov = {&lang->data[obs->data],
                       atvi_pool_take(m->pool, (size_t)lang->data[obs->data].n_row + 1, sizeof(bool))};
-    m->covariates[o] = cov.known;
+    m->lik.covariates[o] = cov.known;
     if (!cov.known) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < cov.data->n_row; r++) cov.known[r] = true;
     for (int a = 0; a < obs->n_arg; a++)
       if (!atvi_model_inputs(m, obs->arg[a], ATVI_IN_DATA, need, &cov)) return ATVI_ENOMEM;
   }
-  return m->covariates ? ATVI_OK : ATVI_ENOMEM;
+  return m->lik.covariates ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Whether the value of observation o in row r of a unit contributes a density of that kind, and where it is taken. */
 static bool contributes(const atvi_model *u, atvi_idx o, atvi_idx r, atvi_element_kind kind, double *value) {
   atvi_element_kind is;
-  return cell(u->lang, &u->lang->observe[o], r, &is, value) && u->covariates[o][r] && is == kind;
+  return cell(u->lang, &u->lang->observe[o], r, &is, value) && u->lik.covariates[o][r] && is == kind;
 }
 
 static bool any_contributes(const atvi_model *m, atvi_idx o, atvi_element_kind kind) {
   double v;
-  for (atvi_idx i = 0; i < m->n_unit; i++)
-    for (atvi_idx r = 0; r < m->unit[i]->lang->data[m->lang->observe[o].data].n_row; r++)
-      if (contributes(m->unit[i], o, r, kind, &v)) return true;
+  for (atvi_idx i = 0; i < m->copies.n; i++)
+    for (atvi_idx r = 0; r < m->copies.unit[i]->lang->data[m->lang->observe[o].data].n_row; r++)
+      if (contributes(m->copies.unit[i], o, r, kind, &v)) return true;
   return false;
 }
 
@@ -132,8 +133,8 @@ static bool any_contributes(const atvi_model *m, atvi_idx o, atvi_element_kind k
 static double largest(const atvi_model *m, const atvi_lang_observe *o, double *counts) {
   double most = 0;
   *counts = 0;
-  for (atvi_idx i = 0; i < m->n_unit; i++) {
-    const atvi_lang_data *data = &m->unit[i]->lang->data[o->data];
+  for (atvi_idx i = 0; i < m->copies.n; i++) {
+    const atvi_lang_data *data = &m->copies.unit[i]->lang->data[o->data];
     for (atvi_idx r = 0; r < data->n_row; r++) {
       double v = data->value[r * data->n_col + o->column];
       most = fmax(most, v); /* not NaN */
@@ -189,12 +190,12 @@ static atvi_node element_node(const atvi_model *m, const atvi_lang_observe *o, a
 /* Adds the elements of observation o to its data set's group. */
 static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o) {
   const atvi_lang_observe *obs = &m->lang->observe[o];
-  m->apart[o] = histogram_fits(m, obs);
+  m->lik.apart[o] = histogram_fits(m, obs);
   for (atvi_element_kind kind = ATVI_EL_EXACT; kind <= ATVI_EL_RIGHT; kind++) {
     atvi_idx e = rows->n_el;
     if (!any_contributes(m, o, kind)) continue;
-    rows->node[e] = element_node(m, obs, kind, m->apart[o]);
-    rows->whole[e] = m->apart[o] ? element_node(m, obs, kind, false) : rows->node[e];
+    rows->node[e] = element_node(m, obs, kind, m->lik.apart[o]);
+    rows->whole[e] = m->lik.apart[o] ? element_node(m, obs, kind, false) : rows->node[e];
     rows->observe[e] = o;
     rows->kind[e] = kind;
     if (rows->node[e] == ATVI_NODE_NONE && !atvi_graph_failed(m->lang->graph))
@@ -245,8 +246,8 @@ static atvi_status size_group(atvi_model *m, atvi_node size, atvi_rows *rows) {
 static atvi_status data_numbers(const atvi_model *u, atvi_rows *rows) {
   double v;
   rows->n_row = u->lang->data[rows->data].n_row;
-  rows->out = u->row_out[rows->data];
-  rows->prev = u->row_prev[rows->data];
+  rows->out = u->times.row_out[rows->data];
+  rows->prev = u->times.row_prev[rows->data];
   rows->mask = atvi_pool_take(u->pool, (size_t)(rows->n_row * rows->n_el + 1), sizeof *rows->mask);
   if (!rows->mask) return ATVI_ENOMEM;
   for (atvi_idx r = 0; r < rows->n_row; r++)
@@ -261,8 +262,8 @@ static void each_count(const atvi_model *u, atvi_node size, void (*add)(atvi_row
   const atvi_lang *lang = u->lang;
   double v;
   for (atvi_idx o = 0; o < lang->n_observe; o++)
-    for (atvi_idx r = 0;
-         u->base->apart[o] && lang->observe[o].arg[1] == size && r < lang->data[lang->observe[o].data].n_row;
+    for (atvi_idx r = 0; u->base->lik.apart[o] && lang->observe[o].arg[1] == size &&
+                         r < lang->data[lang->observe[o].data].n_row;
          r++)
       if (contributes(u, o, r, ATVI_EL_EXACT, &v)) add(rows, v);
 }
@@ -296,26 +297,26 @@ static atvi_status size_numbers(const atvi_model *u, atvi_rows *rows) {
 }
 
 static atvi_status numbers(const atvi_model *m, atvi_model *u) {
-  atvi_rows *rows = u == m ? m->rows : atvi_pool_take(u->pool, (size_t)m->n_rows + 1, sizeof *rows);
+  atvi_rows *rows = u == m ? m->lik.rows : atvi_pool_take(u->pool, (size_t)m->lik.n_rows + 1, sizeof *rows);
   if (!rows) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    rows[k] = m->rows[k];
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    rows[k] = m->lik.rows[k];
     ATVI_TRY(rows[k].data >= 0 ? data_numbers(u, &rows[k]) : size_numbers(u, &rows[k]));
   }
-  u->rows = rows;
-  u->n_rows = m->n_rows;
+  u->lik.rows = rows;
+  u->lik.n_rows = m->lik.n_rows;
   return ATVI_OK;
 }
 
 /* Sizes of counts that are taken apart, one group each. */
 static atvi_status size_groups(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  atvi_idx first = m->n_rows;
+  atvi_idx first = m->lik.n_rows;
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
     atvi_idx k = first;
-    if (!m->apart[o] || !any_contributes(m, o, ATVI_EL_EXACT)) continue;
-    while (k < m->n_rows && m->rows[k].size != lang->observe[o].arg[1]) k++;
-    if (k == m->n_rows) ATVI_TRY(size_group(m, lang->observe[o].arg[1], &m->rows[m->n_rows++]));
+    if (!m->lik.apart[o] || !any_contributes(m, o, ATVI_EL_EXACT)) continue;
+    while (k < m->lik.n_rows && m->lik.rows[k].size != lang->observe[o].arg[1]) k++;
+    if (k == m->lik.n_rows) ATVI_TRY(size_group(m, lang->observe[o].arg[1], &m->lik.rows[m->lik.n_rows++]));
   }
   return ATVI_OK;
 }
@@ -323,30 +324,31 @@ static atvi_status size_groups(atvi_model *m) {
 /* Drops groups that have no rows in any unit: sizes whose counts are all 0. */
 static void drop_empty(atvi_model *m) {
   atvi_idx n = 0;
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
     bool any = false;
-    for (atvi_idx i = 0; i < m->n_unit; i++) any = any || m->unit[i]->rows[k].n_row > 0;
-    for (atvi_idx i = 0; any && i < m->n_unit; i++) m->unit[i]->rows[n] = m->unit[i]->rows[k];
+    for (atvi_idx i = 0; i < m->copies.n; i++) any = any || m->copies.unit[i]->lik.rows[k].n_row > 0;
+    for (atvi_idx i = 0; any && i < m->copies.n; i++)
+      m->copies.unit[i]->lik.rows[n] = m->copies.unit[i]->lik.rows[k];
     n += any;
   }
-  for (atvi_idx i = 0; i < m->n_unit; i++) m->unit[i]->n_rows = n;
+  for (atvi_idx i = 0; i < m->copies.n; i++) m->copies.unit[i]->lik.n_rows = n;
 }
 
 atvi_status atvi_model_rows(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  m->rows = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *m->rows);
-  m->apart = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->apart);
-  if (!m->rows || !m->apart) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < m->n_unit; i++) ATVI_TRY(find_covariates(m->unit[i]));
+  m->lik.rows = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *m->lik.rows);
+  m->lik.apart = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->lik.apart);
+  if (!m->lik.rows || !m->lik.apart) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->copies.n; i++) ATVI_TRY(find_covariates(m->copies.unit[i]));
   for (atvi_idx k = 0; k < lang->n_data; k++) {
-    for (atvi_idx i = 0; i < m->n_unit; i++) ATVI_TRY(fill(m->unit[i], k));
-    ATVI_TRY(data_group(m, k, &m->rows[m->n_rows]));
-    if (m->rows[m->n_rows].n_el > 0) m->n_rows++;
+    for (atvi_idx i = 0; i < m->copies.n; i++) ATVI_TRY(fill(m->copies.unit[i], k));
+    ATVI_TRY(data_group(m, k, &m->lik.rows[m->lik.n_rows]));
+    if (m->lik.rows[m->lik.n_rows].n_el > 0) m->lik.n_rows++;
   }
   ATVI_TRY(size_groups(m));
-  for (atvi_idx i = 0; i < m->n_unit; i++) ATVI_TRY(numbers(m, m->unit[i]));
+  for (atvi_idx i = 0; i < m->copies.n; i++) ATVI_TRY(numbers(m, m->copies.unit[i]));
   drop_empty(m);
-  for (atvi_idx k = 0; k < m->n_rows; k++)
-    if (m->rows[k].n_el > m->max_el) m->max_el = m->rows[k].n_el;
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++)
+    if (m->lik.rows[k].n_el > m->lik.max_el) m->lik.max_el = m->lik.rows[k].n_el;
   return ATVI_OK;
 }

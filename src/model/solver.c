@@ -37,23 +37,23 @@ static double or_default(double given, double otherwise) { return isnan(given) ?
 
 static void describe(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  atvi_ode *ode = &m->ode;
+  atvi_ode *ode = &m->odes.fit;
   ode->method = lang->kind == ATVI_MODEL_MAP        ? ATVI_ODE_MAP
                 : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
                 : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
                                                     : ATVI_ODE_RK45;
-  ode->n = m->n_state;
-  ode->n_par = m->n_hoist;
+  ode->n = m->states.n;
+  ode->n_par = m->prog.n_hoist;
   ode->n_tab = atvi_model_tab(lang);
-  ode->n_jump = m->n_jump;
-  ode->jump = m->jump_at;
-  ode->n_delay = m->n_delay;
-  ode->delay = m->delay;
-  ode->n_moving = m->n_moving;
-  ode->moving = m->moving;
-  ode->n_root = m->n_root;
-  ode->root_pulse = m->root_pulse;
-  ode->n_output = m->n_output;
+  ode->n_jump = m->jumps.n;
+  ode->jump = m->jumps.at;
+  ode->n_delay = m->delays.n;
+  ode->delay = m->delays.delay;
+  ode->n_moving = m->pulses.n_moving;
+  ode->moving = m->pulses.moving;
+  ode->n_root = m->pulses.n_root;
+  ode->root_pulse = m->pulses.root_pulse;
+  ode->n_output = m->times.n_output;
   ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
   ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
   ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
@@ -62,18 +62,18 @@ static void describe(atvi_model *m) {
 }
 
 static void describe_exact(atvi_model *m) {
-  m->exact = m->ode;
-  m->exact.tol_rel = fmin(m->ode.tol_rel, fmax(EXACT_PER_TOL * m->ode.tol_rel, EXACT_LEAST));
-  m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
-  m->exact.max_steps = 10 * m->ode.max_steps;
-  m->exact.foresees = false;
-  m->exact.tangents = NULL;
-  atvi_ode path = m->exact;
-  path.path = m->path.path;
-  path.most_stops = m->path.most_stops;
-  path.n_stop = m->path.n_stop;
-  path.stop = m->path.stop;
-  m->path = path;
+  m->odes.exact = m->odes.fit;
+  m->odes.exact.tol_rel = fmin(m->odes.fit.tol_rel, fmax(EXACT_PER_TOL * m->odes.fit.tol_rel, EXACT_LEAST));
+  m->odes.exact.tol_abs = fmin(m->odes.fit.tol_abs, m->odes.exact.tol_rel * ABS_PER_REL);
+  m->odes.exact.max_steps = 10 * m->odes.fit.max_steps;
+  m->odes.exact.foresees = false;
+  m->odes.exact.tangents = NULL;
+  atvi_ode path = m->odes.exact;
+  path.path = m->odes.path.path;
+  path.most_stops = m->odes.path.most_stops;
+  path.n_stop = m->odes.path.n_stop;
+  path.stop = m->odes.path.stop;
+  m->odes.path = path;
 }
 
 /* Operations of a value and a gradient, from the work of a value. */
@@ -85,33 +85,34 @@ typedef struct {
 atvi_status atvi_model_steady_stops(atvi_model *m) {
   atvi_ode_stop *stop = atvi_pool_take(m->pool, 2, sizeof *stop);
   if (!stop) return ATVI_ENOMEM;
-  stop[0] = stop[1] = m->ode.stop[0];
+  stop[0] = stop[1] = m->odes.fit.stop[0];
   stop[0].output = stop[0].pulse = stop[1].pulse = -1;
   stop[1].output = 0;
   stop[1].t = NEVER;
-  m->steady.stop = stop;
+  m->odes.steady.stop = stop;
   return ATVI_OK;
 }
 
 /* The run to a steady start: implicit steps, however long. */
 static atvi_status describe_steady(atvi_model *m) {
   ATVI_TRY(atvi_model_steady_stops(m));
-  const atvi_ode own = m->steady;
-  m->steady = m->ode;
-  m->steady.rhs = own.rhs;
-  m->steady.vjp = own.vjp;
-  m->steady.tangents = own.tangents;
-  m->steady.method = ATVI_ODE_STIFF;
-  m->steady.steady = true;
-  m->steady.n_stop = 2;
-  m->steady.stop = own.stop;
-  m->steady.n_output = 1;
-  m->steady.n_delay = 0;
-  m->steady.n_moving = m->steady.n_root = m->steady.most_moving = m->steady.most_stops = 0;
-  m->steady.max_steps = STEADY_STEPS;
+  const atvi_ode own = m->odes.steady;
+  m->odes.steady = m->odes.fit;
+  m->odes.steady.rhs = own.rhs;
+  m->odes.steady.vjp = own.vjp;
+  m->odes.steady.tangents = own.tangents;
+  m->odes.steady.method = ATVI_ODE_STIFF;
+  m->odes.steady.steady = true;
+  m->odes.steady.n_stop = 2;
+  m->odes.steady.stop = own.stop;
+  m->odes.steady.n_output = 1;
+  m->odes.steady.n_delay = 0;
+  m->odes.steady.n_moving = m->odes.steady.n_root = m->odes.steady.most_moving = m->odes.steady.most_stops =
+      0;
+  m->odes.steady.max_steps = STEADY_STEPS;
   price p;
-  return m->lang->given ? atvi_model_jacobian(m, m->rest_node, !m->interpret, &m->rest_jacobian, &m->steady,
-                                              &p.jac, &p.rhs)
+  return m->lang->given ? atvi_model_jacobian(m, m->odes.rest_node, !m->prog.interpret,
+                                              &m->choice.rest_jacobian, &m->odes.steady, &p.jac, &p.rhs)
                         : ATVI_OK;
 }
 
@@ -161,16 +162,16 @@ static atvi_idx sort_best(const atvi_model *m, atvi_model_work *w, double *theta
 
 /* The fewest steps that the implicit solver could take: one from stop to stop, and some at the start. */
 static double least(const atvi_model *m, const price *p) {
-  atvi_idx steps = m->ode.n_stop + FIRST_STEPS;
+  atvi_idx steps = m->odes.fit.n_stop + FIRST_STEPS;
   return cost_of(p, ATVI_ODE_STIFF, (atvi_ode_effort){.steps = steps, .rhs = 10 * steps, .factors = steps});
 }
 
 /* Explicit steps that cost as much. */
 static void limit(atvi_model *m, const price *p, double cost) {
   double steps =
-      cost / cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6}) + (double)m->ode.n_stop;
+      cost / cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6}) + (double)m->odes.fit.n_stop;
   if (m->lang->max_steps <= 0)
-    m->ode.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->ode.n_stop;
+    m->odes.fit.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->odes.fit.n_stop;
 }
 
 /* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the implicit one alone. */
@@ -181,19 +182,19 @@ static void both(atvi_model *m, atvi_model_work *w, const price *p, atvi_idx gro
   bool arrived[BEST / ATVI_LANES], all = true, any;
   *first = *alone = 0;
   for (atvi_idx k = 0; k < groups; k++) {
-    *first += explicit[k] = run(m, w, &m->ode, w->ode, p, theta + k * size, &arrived[k]);
+    *first += explicit[k] = run(m, w, &m->odes.fit, w->ode, p, theta + k * size, &arrived[k]);
     all = all && arrived[k];
   }
   *alone = (double)groups * least(m, p);
   if (all && *first <= *alone) return;
   *first = *alone = 0;
   for (atvi_idx k = 0; k < groups; k++)
-    *alone += implicit[k] = run(m, w, &m->other, w->other, p, theta + k * size, &any);
+    *alone += implicit[k] = run(m, w, &m->choice.other, w->other, p, theta + k * size, &any);
   double most = *alone / (double)groups;
   for (atvi_idx k = 0; k < groups; k++) {
     bool lost = !arrived[k] || explicit[k] > most;
     *first += fmin(explicit[k], most) + (lost ? implicit[k] : 0);
-    m->uses_both = m->uses_both || lost;
+    m->choice.uses_both = m->choice.uses_both || lost;
   }
   limit(m, p, most);
 }
@@ -217,12 +218,12 @@ static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *i
   *implicit = groups > 0 && first > IN_VAIN * alone;
   const double points = (double)(groups * ATVI_LANES);
   if (groups)
-    snprintf(m->solver_why, sizeof m->solver_why,
+    snprintf(m->choice.why, sizeof m->choice.why,
              "chosen at the %d best of %d draws from the prior: explicit first %.2g operations per point, "
              "implicit %.2g",
              (int)points, (int)DRAWS, first / points, alone / points);
   else
-    snprintf(m->solver_why, sizeof m->solver_why, "not compared: %d of %d draws from the prior could be run",
+    snprintf(m->choice.why, sizeof m->choice.why, "not compared: %d of %d draws from the prior could be run",
              (int)n, (int)DRAWS);
   return ATVI_OK;
 }
@@ -233,44 +234,46 @@ atvi_status atvi_model_solver(atvi_model *m) {
   bool implicit;
   describe(m);
   describe_exact(m);
-  if (m->has_ode && m->lang->steady) ATVI_TRY(describe_steady(m));
-  if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
-      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2)
-    return m->has_ode && m->lang->steady && !m->steady.jac.fn
-               ? atvi_model_jacobian(m, m->rhs_node, !m->interpret, &m->jacobian, &m->steady, &p.jac, &p.rhs)
+  if (m->odes.any && m->lang->steady) ATVI_TRY(describe_steady(m));
+  if (!m->odes.any || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
+      m->emulated || m->states.n > MOST_STATES || m->odes.fit.n_stop < 2)
+    return m->odes.any && m->lang->steady && !m->odes.steady.jac.fn
+               ? atvi_model_jacobian(m, m->odes.rhs_node, !m->prog.interpret, &m->choice.jacobian,
+                                     &m->odes.steady, &p.jac, &p.rhs)
                : ATVI_OK;
   double *theta = atvi_pool_take(m->pool, (size_t)(d * (DRAWS + BEST) + DRAWS), sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
   bool rests = m->lang->steady && !m->lang->given; /* by this Jacobian */
-  ATVI_TRY(
-      atvi_model_jacobian(m, m->rhs_node, rests && !m->interpret, &m->jacobian, &m->ode, &p.jac, &p.rhs));
-  if (rests) m->steady.jac = m->ode.jac, m->steady.shape = m->ode.shape;
+  ATVI_TRY(atvi_model_jacobian(m, m->odes.rhs_node, rests && !m->prog.interpret, &m->choice.jacobian,
+                               &m->odes.fit, &p.jac, &p.rhs));
+  if (rests) m->odes.steady.jac = m->odes.fit.jac, m->odes.steady.shape = m->odes.fit.shape;
   /* of full matrices: with few entries, what Newton's method does besides would not be counted */
-  const double n = (double)m->n_state;
+  const double n = (double)m->states.n;
   p.factor = 2 * n * n * n / 3;
   p.solve = 2 * n * n;
-  m->automatic = true;
-  m->other = m->ode;
-  m->other.method = ATVI_ODE_STIFF;
+  m->choice.automatic = true;
+  m->choice.other = m->odes.fit;
+  m->choice.other.method = ATVI_ODE_STIFF;
   ATVI_TRY(measure(m, &p, theta, &implicit));
-  if ((implicit || m->uses_both) && !m->interpret)
-    ATVI_TRY(atvi_model_jacobian(m, m->rhs_node, true, &m->jacobian, &m->ode, &p.jac, &p.rhs));
-  m->other.jac = m->ode.jac, m->other.shape = m->ode.shape;
-  if (rests) m->steady.jac = m->ode.jac, m->steady.shape = m->ode.shape;
+  if ((implicit || m->choice.uses_both) && !m->prog.interpret)
+    ATVI_TRY(
+        atvi_model_jacobian(m, m->odes.rhs_node, true, &m->choice.jacobian, &m->odes.fit, &p.jac, &p.rhs));
+  m->choice.other.jac = m->odes.fit.jac, m->choice.other.shape = m->odes.fit.shape;
+  if (rests) m->odes.steady.jac = m->odes.fit.jac, m->odes.steady.shape = m->odes.fit.shape;
   if (implicit) {
-    atvi_ode ode = m->ode;
-    m->ode = m->other;
-    m->other = ode;
+    atvi_ode ode = m->odes.fit;
+    m->odes.fit = m->choice.other;
+    m->choice.other = ode;
   }
-  m->ode.foresees = !implicit;
-  atvi_idx most = m->exact.max_steps;
+  m->odes.fit.foresees = !implicit;
+  atvi_idx most = m->odes.exact.max_steps;
   describe_exact(m);
-  m->exact.max_steps = m->path.max_steps = most;
+  m->odes.exact.max_steps = m->odes.path.max_steps = most;
   return ATVI_OK;
 }
 
 const char *atvi_model_solver_word(const atvi_model *m) {
   static const char *const word[] = {"rk45", "rk4", "stiff", "map"};
-  if (m->automatic) return m->ode.method == ATVI_ODE_STIFF ? "stiff, rk45" : "rk45, stiff";
-  return word[m->ode.method];
+  if (m->choice.automatic) return m->odes.fit.method == ATVI_ODE_STIFF ? "stiff, rk45" : "rk45, stiff";
+  return word[m->odes.fit.method];
 }

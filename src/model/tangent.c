@@ -11,23 +11,24 @@
 enum { L = ATVI_LANES };
 
 static void solver(const atvi_model *m, atvi_model_work *w) {
-  const atvi_idx size = m->n_output * m->n_state * L;
-  if (w->steady) atvi_ode_tangent(&m->steady, w->steady, w->hoist, w->dot.guess, w->dot.hoist, w->dot.y0);
+  const atvi_idx size = m->times.n_output * m->states.n * L;
+  if (w->steady)
+    atvi_ode_tangent(&m->odes.steady, w->steady, w->hoist, w->dot.guess, w->dot.hoist, w->dot.y0);
   if (w->by_other != (1u << L) - 1)
-    atvi_ode_tangent(&m->ode, w->ode, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout);
+    atvi_ode_tangent(&m->odes.fit, w->ode, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout);
   if (!w->by_other) return;
-  atvi_ode_tangent(&m->other, w->other, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout2);
+  atvi_ode_tangent(&m->choice.other, w->other, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout2);
   for (atvi_idx i = 0; i < size; i++)
     if (w->by_other >> (i % L) & 1) w->dot.yout[i] = w->dot.yout2[i];
 }
 
 static double *at(const atvi_model *m, double *states, atvi_idx output) {
-  return output >= 0 ? states + output * m->n_state * L : states;
+  return output >= 0 ? states + output * m->states.n * L : states;
 }
 
 static void rows(const atvi_model *m, atvi_model_work *w, double sum[L]) {
-  for (atvi_idx k = 0; k < m->n_rows; k++) {
-    const atvi_rows *of = &m->rows[k];
+  for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
+    const atvi_rows *of = &m->lik.rows[k];
     for (atvi_idx r = 0; r < of->n_row; r++) {
       const atvi_idx now = of->out[r], before = of->prev[r];
       const double *const ins[] = {
@@ -42,17 +43,17 @@ static void rows(const atvi_model *m, atvi_model_work *w, double sum[L]) {
 
 /* Of the lanes in w->theta, after their evaluation, in the directions w->dot.theta. */
 static void tangents(const atvi_model *m, atvi_model_work *w, double lp[L], double ll[L]) {
-  const atvi_model_tangents *t = m->tangents;
+  const atvi_model_tangents *t = m->prog.tangents;
   const double *const theta[] = {w->theta, w->dot.theta};
-  double *y0 = w->dot.setup + m->n_hoist * L, *arg = y0 + m->n_state * L;
+  double *y0 = w->dot.setup + m->prog.n_hoist * L, *arg = y0 + m->states.n * L;
   atvi_graph_prog_run(&t->prior, w->scratch, theta, (double *const[]){w->value, w->dot.value});
   for (int l = 0; l < L; l++) lp[l] = w->dot.value[l], ll[l] = 0;
   atvi_graph_prog_run(&t->setup, w->scratch, theta,
                       (double *const[]){w->dot.setup, y0, arg, w->dot.hoist,
                                         w->steady ? w->dot.guess : w->dot.y0, w->dot.arg});
-  if (m->has_ode) solver(m, w);
+  if (m->odes.any) solver(m, w);
   rows(m, w, ll);
-  if (!m->has_extra) return;
+  if (!m->prog.has_extra) return;
   atvi_graph_prog_run(&t->extra, w->scratch, theta, (double *const[]){w->value, w->dot.value});
   for (int l = 0; l < L; l++) ll[l] += w->dot.value[l];
 }

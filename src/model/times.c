@@ -116,11 +116,11 @@ static bool has_time(const atvi_lang_data *data, double t, double eps) {
 
 /* The same after the data: rows of the file keep their numbers, and so does what is known of their cells. */
 static atvi_status append_rows(atvi_model *m, atvi_idx n, const double *time) {
-  m->n_given = atvi_pool_take(m->pool, (size_t)m->lang->n_data + 1, sizeof *m->n_given);
-  if (!m->n_given) return ATVI_ENOMEM;
+  m->times.n_given = atvi_pool_take(m->pool, (size_t)m->lang->n_data + 1, sizeof *m->times.n_given);
+  if (!m->times.n_given) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k], old = *data;
-    m->n_given[k] = data->n_row;
+    m->times.n_given[k] = data->n_row;
     if (!data->time || data->n_row == 0) continue;
     double *t = atvi_pool_take(m->pool, (size_t)(old.n_row + n), sizeof *t);
     double *v = atvi_pool_take(m->pool, (size_t)((old.n_row + n) * old.n_col + 1), sizeof *v);
@@ -145,7 +145,7 @@ static void saw(void *user, atvi_idx index) {
 static atvi_status find_prev(atvi_model *m) {
   for (atvi_idx o = 0; o < m->lang->n_observe; o++)
     for (int a = 0; a < m->lang->observe[o].n_arg; a++)
-      if (!atvi_model_inputs(m, m->lang->observe[o].arg[a], ATVI_IN_PREV, saw, &m->has_prev))
+      if (!atvi_model_inputs(m, m->lang->observe[o].arg[a], ATVI_IN_PREV, saw, &m->lik.has_prev))
         return ATVI_ENOMEM;
   return ATVI_OK;
 }
@@ -158,7 +158,7 @@ atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t) {
 
 /* Index of the output at time t. */
 static atvi_idx find_output(const atvi_model *m, double t) {
-  return atvi_model_time_nearest(m->n_output, m->output_time, t);
+  return atvi_model_time_nearest(m->times.n_output, m->times.output_time, t);
 }
 
 /* Where the first row of data set k counts from. */
@@ -176,21 +176,21 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
   double *all = atvi_pool_take(m->pool, (size_t)total, sizeof *all);
   if (!all) return ATVI_ENOMEM;
   atvi_idx n = 0;
-  if (m->has_prev && m->n_state) all[n++] = lang->start;
-  for (atvi_idx k = 0; m->has_prev && m->n_state && opts->since && k < lang->n_data; k++)
+  if (m->lik.has_prev && m->states.n) all[n++] = lang->start;
+  for (atvi_idx k = 0; m->lik.has_prev && m->states.n && opts->since && k < lang->n_data; k++)
     all[n++] = on_grid(lang, since(m, opts, k));
   for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = on_grid(lang, opts->time[i]);
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       all[n++] = on_grid(lang, lang->data[k].time[r]);
-  if (n == 0 && m->n_state) all[n++] = lang->start;
+  if (n == 0 && m->states.n) all[n++] = lang->start;
   qsort(all, (size_t)n, sizeof *all, atvi_math_by_value);
   *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
   atvi_idx unique = 0;
   for (atvi_idx i = 0; i < n; i++)
     if (unique == 0 || all[i] - all[unique - 1] > *eps) all[unique++] = all[i];
-  m->n_output = unique;
-  m->output_time = all;
+  m->times.n_output = unique;
+  m->times.output_time = all;
   return ATVI_OK;
 }
 
@@ -198,34 +198,34 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
  * the file, and added rows ascend. */
 static atvi_idx output_before(const atvi_model *m, atvi_idx k, atvi_idx row) {
   const double *time = m->lang->data[k].time;
-  atvi_idx r = atvi_model_time_before(m->n_given[k], time, time[row]);
-  atvi_idx file = r >= 0 ? m->row_out[k][r] : -1;
-  atvi_idx added = row > m->n_given[k] ? m->row_out[k][row - 1] : -1;
+  atvi_idx r = atvi_model_time_before(m->times.n_given[k], time, time[row]);
+  atvi_idx file = r >= 0 ? m->times.row_out[k][r] : -1;
+  atvi_idx added = row > m->times.n_given[k] ? m->times.row_out[k][row - 1] : -1;
   return file > added ? file : added;
 }
 
 /* Rows that were added after the data's count from the row before them in time. */
 static void added_rows(atvi_model *m) {
-  for (atvi_idx k = 0; m->n_given && m->has_prev && m->n_state && k < m->lang->n_data; k++)
-    for (atvi_idx r = m->n_given[k]; r < m->lang->data[k].n_row; r++) {
+  for (atvi_idx k = 0; m->times.n_given && m->lik.has_prev && m->states.n && k < m->lang->n_data; k++)
+    for (atvi_idx r = m->times.n_given[k]; r < m->lang->data[k].n_row; r++) {
       atvi_idx before = output_before(m, k, r);
-      m->row_prev[k][r] = before >= 0 ? before : find_output(m, m->lang->start);
+      m->times.row_prev[k][r] = before >= 0 ? before : find_output(m, m->lang->start);
     }
 }
 
 static atvi_status row_outputs(atvi_model *m, const atvi_model_load_opts *opts) {
   const atvi_lang *lang = m->lang;
-  m->row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_out);
-  m->row_prev = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_prev);
-  if (!m->row_out || !m->row_prev) return ATVI_ENOMEM;
+  m->times.row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->times.row_out);
+  m->times.row_prev = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->times.row_prev);
+  if (!m->times.row_out || !m->times.row_prev) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *data = &lang->data[k];
-    atvi_idx *out = m->row_out[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *out);
-    atvi_idx *prev = m->row_prev[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *prev);
+    atvi_idx *out = m->times.row_out[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *out);
+    atvi_idx *prev = m->times.row_prev[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *prev);
     if (!out || !prev) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < data->n_row; r++) {
       out[r] = data->time ? find_output(m, data->time[r]) : -1;
-      if (!data->time || !m->has_prev || !m->n_state)
+      if (!data->time || !m->lik.has_prev || !m->states.n)
         prev[r] = -1;
       else if (r == 0)
         prev[r] = find_output(m, since(m, opts, k));
@@ -245,7 +245,8 @@ static double to_grid(const atvi_lang *lang, double t) {
 static bool gather(const atvi_model *m, events *e, double end, double eps) {
   const atvi_lang *lang = m->lang;
   bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0, 0);
-  for (atvi_idx i = 0; i < m->n_output; i++) ok = ok && add(e, m->output_time[i], EVENT_OUTPUT, i, 0);
+  for (atvi_idx i = 0; i < m->times.n_output; i++)
+    ok = ok && add(e, m->times.output_time[i], EVENT_OUTPUT, i, 0);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
     for (atvi_idx i = 0; !lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
       double t = lang->pulse[p].time[i];
@@ -266,16 +267,16 @@ static bool gather(const atvi_model *m, events *e, double end, double eps) {
 
 /* Number of the combination of pulses item[0 .. n-1] (ascending), made if it is new; -1 on ENOMEM. */
 static atvi_idx combine(atvi_model *m, atvi_idx n, const atvi_idx *item) {
-  for (atvi_idx c = 0; c < m->n_combo; c++) {
-    bool same = m->combo[c].n == n;
-    for (atvi_idx i = 0; same && i < n; i++) same = m->combo[c].item[i] == item[i];
+  for (atvi_idx c = 0; c < m->pulses.n_combo; c++) {
+    bool same = m->pulses.combo[c].n == n;
+    for (atvi_idx i = 0; same && i < n; i++) same = m->pulses.combo[c].item[i] == item[i];
     if (same) return c;
   }
   atvi_idx *copy = atvi_pool_take(m->pool, (size_t)n, sizeof *copy);
-  if (!copy || !ATVI_PUSH(m->pool, m->combo, m->n_combo, m->cap_combo)) return -1;
+  if (!copy || !ATVI_PUSH(m->pool, m->pulses.combo, m->pulses.n_combo, m->pulses.cap_combo)) return -1;
   for (atvi_idx i = 0; i < n; i++) copy[i] = item[i];
-  m->combo[m->n_combo] = (atvi_pulses){n, copy};
-  return m->n_combo++;
+  m->pulses.combo[m->pulses.n_combo] = (atvi_pulses){n, copy};
+  return m->pulses.n_combo++;
 }
 
 atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse) {
@@ -332,29 +333,29 @@ static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item
 
 /* One more instant of parameters' times. */
 static bool add_moving(atvi_model *m, atvi_node node, double offset, atvi_idx pulse) {
-  for (atvi_idx i = 0; pulse < 0 && i < m->n_moving; i++)
-    if (m->moving_node[i] == node && m->moving[i].offset == offset) return true;
-  if (!ATVI_PUSH(m->pool, m->moving, m->n_moving, m->cap_moving) ||
-      !ATVI_PUSH(m->pool, m->moving_node, m->n_moving, m->cap_moving_node))
+  for (atvi_idx i = 0; pulse < 0 && i < m->pulses.n_moving; i++)
+    if (m->pulses.moving_node[i] == node && m->pulses.moving[i].offset == offset) return true;
+  if (!ATVI_PUSH(m->pool, m->pulses.moving, m->pulses.n_moving, m->pulses.cap_moving) ||
+      !ATVI_PUSH(m->pool, m->pulses.moving_node, m->pulses.n_moving, m->pulses.cap_moving_node))
     return false;
-  m->moving_node[m->n_moving] = node;
-  m->moving[m->n_moving++] = (atvi_ode_moving){.offset = offset, .pulse = pulse};
+  m->pulses.moving_node[m->pulses.n_moving] = node;
+  m->pulses.moving[m->pulses.n_moving++] = (atvi_ode_moving){.offset = offset, .pulse = pulse};
   return true;
 }
 
 /* Delays of states that change. Those of other states are numbers already, and are delays of any state. */
 static atvi_status delays(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  m->n_delay = lang->n_delay;
-  m->delay = atvi_pool_take(m->pool, (size_t)m->n_delay + 1, sizeof *m->delay);
-  m->delay_node = atvi_pool_take(m->pool, (size_t)m->n_delay + 1, sizeof *m->delay_node);
-  if (!m->delay || !m->delay_node) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < m->n_delay; k++) {
-    const atvi_idx state = m->state_at[lang->delay[k].state];
+  m->delays.n = lang->n_delay;
+  m->delays.delay = atvi_pool_take(m->pool, (size_t)m->delays.n + 1, sizeof *m->delays.delay);
+  m->delays.node = atvi_pool_take(m->pool, (size_t)m->delays.n + 1, sizeof *m->delays.node);
+  if (!m->delays.delay || !m->delays.node) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < m->delays.n; k++) {
+    const atvi_idx state = m->states.at[lang->delay[k].state];
     double lag = 0;
     bool fixed = atvi_graph_is_const(lang->graph, lang->delay[k].lag, &lag);
-    m->delay[k] = (atvi_ode_delay){.state = state >= 0 ? state : 0, .par = -1, .lag = lag};
-    m->delay_node[k] = fixed ? ATVI_NODE_NONE : lang->delay[k].lag;
+    m->delays.delay[k] = (atvi_ode_delay){.state = state >= 0 ? state : 0, .par = -1, .lag = lag};
+    m->delays.node[k] = fixed ? ATVI_NODE_NONE : lang->delay[k].lag;
   }
   return ATVI_OK;
 }
@@ -376,7 +377,7 @@ typedef struct {
 enum { ECHOES = 4, MOST_ECHOES = 20000 };
 
 static bool push_echo(atvi_model *m, echo **item, atvi_idx *n, atvi_idx *cap, double t, atvi_node node) {
-  if (*n >= MOST_ECHOES || (node == ATVI_NODE_NONE && t > m->echo_end)) return true;
+  if (*n >= MOST_ECHOES || (node == ATVI_NODE_NONE && t > m->pulses.echo_end)) return true;
   if (!ATVI_PUSH(m->pool, *item, *n, *cap)) return false;
   (*item)[(*n)++] = (echo){t, node};
   return true;
@@ -389,7 +390,7 @@ static bool echoes(atvi_model *m, events *e, double end) {
   echo *item = NULL;
   atvi_idx n = 0, cap = 0, from = 0;
   bool ok = true;
-  m->echo_end = end;
+  m->pulses.echo_end = end;
   for (atvi_idx i = 0; e && i < e->n; i++)
     if (e->item[i].kind != EVENT_OUTPUT)
       ok = ok && push_echo(m, &item, &n, &cap, e->item[i].t, ATVI_NODE_NONE);
@@ -414,7 +415,7 @@ static bool echoes(atvi_model *m, events *e, double end) {
     for (atvi_idx i = from; ok && i < n; i++) {
       if (item[i].node == ATVI_NODE_NONE)
         ok = add(e, item[i].t, EVENT_TABLE, 0, 0);
-      else if (m->adds_echoes)
+      else if (m->pulses.adds_echoes)
         ok = add_moving(m, item[i].node, item[i].t, -1);
     }
   }
@@ -424,8 +425,8 @@ static bool echoes(atvi_model *m, events *e, double end) {
 static atvi_status stops(atvi_model *m, double end, double eps, atvi_ode *ode) {
   events e = {.pool = m->pool};
   bool ok = gather(m, &e, end, eps);
-  if (end > m->output_time[m->n_output - 1]) ok = ok && add(&e, end, EVENT_START, 0, 0);
-  if (m->n_delay) ok = ok && echoes(m, &e, end);
+  if (end > m->times.output_time[m->times.n_output - 1]) ok = ok && add(&e, end, EVENT_START, 0, 0);
+  if (m->delays.n) ok = ok && echoes(m, &e, end);
   if (e.n > MOST_EVENTS)
     return ATVI_FAIL(
         m->ctx, ATVI_EMODEL,
@@ -476,8 +477,8 @@ static atvi_status moving(atvi_model *m) {
       atvi_idx combo = combine(m->base, n, item);
       if (combo < 0 || (n_tab > first && !tab) || !add_moving(m, lag, time, combo)) return ATVI_ENOMEM;
       for (atvi_idx k = 0; tab && k < n; k++) put_values(lang, same, k, tab);
-      m->moving[m->n_moving - 1].tab = tab ? tab + first : NULL;
-      m->moving[m->n_moving - 1].tab_from = first;
+      m->pulses.moving[m->pulses.n_moving - 1].tab = tab ? tab + first : NULL;
+      m->pulses.moving[m->pulses.n_moving - 1].tab_from = first;
     }
   return ATVI_OK;
 }
@@ -488,20 +489,20 @@ static atvi_status roots(atvi_model *m) {
   atvi_node *node = atvi_pool_take(m->pool, 2 * (size_t)lang->n_pulse + 1, sizeof *node);
   atvi_node *truth = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *truth);
   atvi_idx *item = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *item);
-  m->root_pulse = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *m->root_pulse);
-  if (!node || !truth || !item || !m->root_pulse) return ATVI_ENOMEM;
+  m->pulses.root_pulse = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *m->pulses.root_pulse);
+  if (!node || !truth || !item || !m->pulses.root_pulse) return ATVI_ENOMEM;
   for (atvi_idx p = 0; p < lang->n_pulse; p++) {
     const atvi_node holds = lang->pulse[p].holds;
     atvi_idx n_item = 0;
     for (atvi_idx q = 0; q < lang->n_pulse; q++)
       if (lang->pulse[q].conditional && lang->pulse[q].holds == holds) item[n_item++] = q;
     if (!lang->pulse[p].conditional || item[0] != p) continue;
-    if ((m->root_pulse[m->n_root] = combine(m->base, n_item, item)) < 0) return ATVI_ENOMEM;
-    truth[m->n_root] = holds;
-    node[m->n_root++] = lang->pulse[p].when;
+    if ((m->pulses.root_pulse[m->pulses.n_root] = combine(m->base, n_item, item)) < 0) return ATVI_ENOMEM;
+    truth[m->pulses.n_root] = holds;
+    node[m->pulses.n_root++] = lang->pulse[p].when;
   }
-  for (atvi_idx e = 0; e < m->n_root; e++) node[m->n_root + e] = truth[e];
-  m->root_node = node;
+  for (atvi_idx e = 0; e < m->pulses.n_root; e++) node[m->pulses.n_root + e] = truth[e];
+  m->pulses.root_node = node;
   return ATVI_OK;
 }
 
@@ -519,20 +520,21 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(find_prev(m));
   ATVI_TRY(outputs(m, opts, &eps));
   ATVI_TRY(row_outputs(m, opts));
-  m->output_tab = atvi_pool_take(m->pool, (size_t)(m->n_output * 2 * m->lang->n_table + 1), sizeof(double));
-  if (!m->output_tab) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < m->n_output; i++)
-    tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
-  m->has_ode = m->n_state > 0;
-  if (!m->has_ode) return ATVI_OK;
-  m->adds_echoes = true;
+  m->times.output_tab =
+      atvi_pool_take(m->pool, (size_t)(m->times.n_output * 2 * m->lang->n_table + 1), sizeof(double));
+  if (!m->times.output_tab) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->times.n_output; i++)
+    tables_at(m, m->times.output_time[i] + eps, m->times.output_tab + 2 * m->lang->n_table * i);
+  m->odes.any = m->states.n > 0;
+  if (!m->odes.any) return ATVI_OK;
+  m->pulses.adds_echoes = true;
   ATVI_TRY(delays(m));
   ATVI_TRY(moving(m));
   ATVI_TRY(roots(m));
-  double end = m->output_time[m->n_output - 1], last = fmax(end, m->lang->start + m->lang->step);
+  double end = m->times.output_time[m->times.n_output - 1], last = fmax(end, m->lang->start + m->lang->step);
   for (atvi_idx k = 0; k < m->lang->n_trajectory; k++)
     last = fmax(last, map_end(m->lang, m->lang->trajectory[k].to));
-  ATVI_TRY(stops(m, end, eps, &m->ode));
-  m->adds_echoes = false;
-  return m->lang->n_trajectory ? stops(m, last, eps, &m->path) : ATVI_OK;
+  ATVI_TRY(stops(m, end, eps, &m->odes.fit));
+  m->pulses.adds_echoes = false;
+  return m->lang->n_trajectory ? stops(m, last, eps, &m->odes.path) : ATVI_OK;
 }

@@ -140,12 +140,8 @@ static atvi_status adopt(const atvi_model *base, atvi_lang *lang) {
 }
 
 static void unit_begin(const atvi_model *base, atvi_model *u) {
-  u->n_state = base->n_state;
-  u->live = base->live;
-  u->state_at = base->state_at;
-  u->state_value = base->state_value;
-  u->n_jump = base->n_jump;
-  u->jump_node = base->jump_node;
+  u->states = base->states;
+  u->jumps = base->jumps;
 }
 
 /* Everything of the first unit but what depends on files. */
@@ -153,45 +149,38 @@ static void unit_end(const atvi_model *base, atvi_model *u) {
   atvi_model own = *u;
   *u = *base;
   u->lang = own.lang;
-  u->covariate = own.covariate;
-  u->rows = own.rows;
-  u->n_output = own.n_output;
-  u->output_time = own.output_time;
-  u->output_tab = own.output_tab;
-  u->covariates = own.covariates;
-  u->obs_at = own.obs_at;
-  u->row_out = own.row_out;
-  u->row_prev = own.row_prev;
-  u->n_given = own.n_given;
-  u->filled = own.filled;
-  u->n_series_time = own.n_series_time;
-  u->series_time = own.series_time;
-  u->n_moving = own.n_moving;
-  u->moving = own.moving;
+  u->copies.covariate = own.copies.covariate;
+  u->lik.rows = own.lik.rows;
+  u->lik.covariates = own.lik.covariates;
+  u->rare.obs_at = own.rare.obs_at;
+  u->lik.filled = own.lik.filled;
+  u->times = own.times;
+  u->pulses.n_moving = own.pulses.n_moving;
+  u->pulses.moving = own.pulses.moving;
   u->target.self = u;
   u->target.n_series = own.target.n_series;
   u->target.series = own.target.series;
   u->target.n_obs = own.target.n_obs;
   u->target.n_out = own.target.n_out;
-  atvi_ode *ode[] = {&u->ode, &u->exact, &u->other, &u->path};
+  atvi_ode *ode[] = {&u->odes.fit, &u->odes.exact, &u->choice.other, &u->odes.path};
   for (size_t i = 0; i < sizeof ode / sizeof *ode; i++) {
-    const atvi_ode *of = ode[i] == &u->path ? &own.path : &own.ode;
+    const atvi_ode *of = ode[i] == &u->odes.path ? &own.odes.path : &own.odes.fit;
     ode[i]->max_steps += of->n_stop - ode[i]->n_stop;
     ode[i]->n_stop = of->n_stop;
     ode[i]->stop = of->stop;
-    ode[i]->n_output = own.n_output;
-    ode[i]->n_moving = own.n_moving;
-    ode[i]->moving = own.moving;
+    ode[i]->n_output = own.times.n_output;
+    ode[i]->n_moving = own.pulses.n_moving;
+    ode[i]->moving = own.pulses.moving;
   }
 }
 
 static void measure_most(atvi_model *base) {
-  for (atvi_idx i = 0; i < base->n_unit; i++) {
-    const atvi_model *u = base->unit[i];
-    if (u->n_output > base->most_output) base->most_output = u->n_output;
-    if (u->ode.n_stop > base->ode.most_stops) base->ode.most_stops = u->ode.n_stop;
-    if (u->path.n_stop > base->path.most_stops) base->path.most_stops = u->path.n_stop;
-    if (u->n_moving > base->ode.most_moving) base->ode.most_moving = u->n_moving;
+  for (atvi_idx i = 0; i < base->copies.n; i++) {
+    const atvi_model *u = base->copies.unit[i];
+    if (u->times.n_output > base->copies.most_output) base->copies.most_output = u->times.n_output;
+    if (u->odes.fit.n_stop > base->odes.fit.most_stops) base->odes.fit.most_stops = u->odes.fit.n_stop;
+    if (u->odes.path.n_stop > base->odes.path.most_stops) base->odes.path.most_stops = u->odes.path.n_stop;
+    if (u->pulses.n_moving > base->odes.fit.most_moving) base->odes.fit.most_moving = u->pulses.n_moving;
   }
 }
 
@@ -204,11 +193,11 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
                             .pool = m->pool,
                             .lang = block->unit[i].lang,
                             .base = base,
-                            .n_covariate = block->n_covariate,
-                            .covariate = block->unit[i].covariate};
+                            .copies.n_covariate = block->n_covariate,
+                            .copies.covariate = block->unit[i].covariate};
   }
-  base->n_unit = block->n_unit;
-  base->unit = unit;
+  base->copies.n = block->n_unit;
+  base->copies.unit = unit;
   ATVI_TRY(atvi_model_jumps(base));
   ATVI_TRY(atvi_model_constant(base));
   for (atvi_idx i = 0; i < block->n_unit; i++) {
@@ -230,42 +219,44 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
   ATVI_TRY(atvi_model_count(base));
   for (atvi_idx i = 1; i < block->n_unit; i++) {
     unit_end(base, unit[i]);
-    if (base->has_ode && base->lang->steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
+    if (base->odes.any && base->lang->steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
   }
   return ATVI_OK;
 }
 
 /* Nothing that is observed, and no term of the density but priors. */
 static bool is_silent(const atvi_model *u) {
-  bool any = u->has_extra;
-  for (atvi_idx k = 0; k < u->n_rows; k++)
-    for (atvi_idx i = 0; i < u->rows[k].n_row * u->rows[k].n_el; i++) any = any || u->rows[k].mask[i] != 0;
+  bool any = u->prog.has_extra;
+  for (atvi_idx k = 0; k < u->lik.n_rows; k++)
+    for (atvi_idx i = 0; i < u->lik.rows[k].n_row * u->lik.rows[k].n_el; i++)
+      any = any || u->lik.rows[k].mask[i] != 0;
   return !any;
 }
 
 static atvi_status build_parts(atvi_model *m, atvi_lang *outside, const atvi_model_load_opts *opts) {
   atvi_model_load_opts own;
   atvi_idx *same = take(m, outside->n_param, sizeof *same), at = 1, first_data = outside->n_data;
-  atvi_model *models = take(m, m->n_part, sizeof *models), **list = take(m, m->n_part, sizeof *list);
+  atvi_model *models = take(m, m->blocks.n_part, sizeof *models),
+             **list = take(m, m->blocks.n_part, sizeof *list);
   if (!same || !models || !list) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < outside->n_param; i++) same[i] = i;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
-    m->part[i].m = list[i] = &models[i];
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
+    m->blocks.part[i].m = list[i] = &models[i];
     models[i].base = &models[i]; /* for atvi_model_free, until it is built */
   }
   models[0] = (atvi_model){.ctx = m->ctx, .pool = m->pool, .lang = outside};
-  m->part[0].param = same;
+  m->blocks.part[0].param = same;
   ATVI_TRY(own_opts(m, 0, outside, opts, 0, &own));
   ATVI_TRY(atvi_model_build(&models[0], &own));
-  m->part[0].silent = is_silent(&models[0]);
+  m->blocks.part[0].silent = is_silent(&models[0]);
   for (atvi_idx b = 0; b < outside->n_block; b++) {
     const atvi_lang_block *block = &outside->block[b];
     ATVI_TRY(build_block(m, block, opts, at, first_data, list + at));
     for (atvi_idx i = 0; i < block->n_unit; i++, at++) {
-      m->part[at].block = b + 1;
-      m->part[at].n_outer = block->n_outer;
-      m->part[at].param = block->unit[i].param;
-      m->part[at].silent = is_silent(list[at]);
+      m->blocks.part[at].block = b + 1;
+      m->blocks.part[at].n_outer = block->n_outer;
+      m->blocks.part[at].param = block->unit[i].param;
+      m->blocks.part[at].silent = is_silent(list[at]);
       first_data += block->unit[i].lang->n_data;
     }
   }
@@ -278,25 +269,26 @@ static atvi_status lay_out_series(atvi_model *m, atvi_lang *outside) {
   static const atvi_series_kind order[] = {ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE};
   atvi_target *t = &m->target;
   atvi_idx n = 0;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
-    n += m->part[i].m->target.n_series;
-    m->part[i].series_at = take(m, m->part[i].m->target.n_series, sizeof *m->part[i].series_at);
-    if (!m->part[i].series_at) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
+    n += m->blocks.part[i].m->target.n_series;
+    m->blocks.part[i].series_at =
+        take(m, m->blocks.part[i].m->target.n_series, sizeof *m->blocks.part[i].series_at);
+    if (!m->blocks.part[i].series_at) return ATVI_ENOMEM;
   }
   atvi_series *all = take(m, n, sizeof *all);
   if (!all) return ATVI_ENOMEM;
   for (size_t k = 0; k < sizeof order / sizeof *order; k++)
-    for (atvi_idx i = 0, data = 0; i < m->n_part; data += m->part[i++].m->lang->n_data) {
-      const atvi_target *of = &m->part[i].m->target;
+    for (atvi_idx i = 0, data = 0; i < m->blocks.n_part; data += m->blocks.part[i++].m->lang->n_data) {
+      const atvi_target *of = &m->blocks.part[i].m->target;
       piece p = piece_at(outside, i);
-      if (k == 0) m->part[i].obs_at = t->n_obs, t->n_obs += of->n_obs;
+      if (k == 0) m->blocks.part[i].obs_at = t->n_obs, t->n_obs += of->n_obs;
       for (atvi_idx s = 0; s < of->n_series; s++) {
         if (of->series[s].kind != order[k]) continue;
         all[t->n_series] = of->series[s];
         all[t->n_series].name = with_label(m, of->series[s].name, &p);
         all[t->n_series].unit = i;
         if (k == 0) all[t->n_series].group += data;
-        m->part[i].series_at[s] = t->n_out;
+        m->blocks.part[i].series_at[s] = t->n_out;
         t->n_out += of->series[s].n;
         t->n_series++;
       }
@@ -309,16 +301,18 @@ static atvi_status lay_out_derived(atvi_model *m, atvi_lang *outside) {
   atvi_target *t = &m->target;
   const char **name = take(m, m->lang->n_derived, sizeof *name);
   if (!name) return ATVI_ENOMEM;
-  for (atvi_idx first = 0, last; first < m->n_part; first = last) { /* parts first .. last-1 are alike */
-    const atvi_lang *lang = m->part[first].m->lang;
-    for (last = first; last < m->n_part && m->part[last].block == m->part[first].block; last++) {
-      m->part[last].derived_at = take(m, lang->n_derived, sizeof *m->part[last].derived_at);
-      if (!m->part[last].derived_at) return ATVI_ENOMEM;
+  for (atvi_idx first = 0, last; first < m->blocks.n_part;
+       first = last) { /* parts first .. last-1 are alike */
+    const atvi_lang *lang = m->blocks.part[first].m->lang;
+    for (last = first; last < m->blocks.n_part && m->blocks.part[last].block == m->blocks.part[first].block;
+         last++) {
+      m->blocks.part[last].derived_at = take(m, lang->n_derived, sizeof *m->blocks.part[last].derived_at);
+      if (!m->blocks.part[last].derived_at) return ATVI_ENOMEM;
     }
     for (atvi_idx k = 0; k < lang->n_derived; k++)
       for (atvi_idx i = first; i < last; i++) {
         piece p = piece_at(outside, i);
-        m->part[i].derived_at[k] = t->n_derived;
+        m->blocks.part[i].derived_at[k] = t->n_derived;
         name[t->n_derived++] = with_label(m, lang->derived[k].name, &p);
       }
   }
@@ -333,8 +327,8 @@ static atvi_status lay_out_priors(atvi_model *m) {
   atvi_idx *placed_by = take(m, t->d, sizeof *placed_by);
   if (!link || !placed_by) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < t->d; i++) link[i].location = placed_by[i] = -1;
-  for (atvi_idx p = 0; p < m->n_part; p++) {
-    const atvi_model_part *part = &m->part[p];
+  for (atvi_idx p = 0; p < m->blocks.n_part; p++) {
+    const atvi_model_part *part = &m->blocks.part[p];
     const atvi_prior_link *of = part->m->target.prior;
     for (atvi_idx i = 0; of && i < part->m->target.d; i++) {
       atvi_idx g = part->param[i];
@@ -351,22 +345,22 @@ static atvi_status lay_out_priors(atvi_model *m) {
       t->prior = link;
     }
   }
-  m->placed_by = placed_by;
+  m->blocks.placed_by = placed_by;
   return ATVI_OK;
 }
 
 static atvi_status describe_units(atvi_model *m, atvi_lang *outside) {
-  atvi_unit *unit = take(m, m->n_part, sizeof *unit);
+  atvi_unit *unit = take(m, m->blocks.n_part, sizeof *unit);
   if (!unit) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
     piece p = piece_at(outside, i);
     unit[i] = (atvi_unit){.name = p.unit ? p.unit->label : "",
-                          .n_on = m->part[i].m->target.d,
-                          .on = m->part[i].param,
-                          .n_outer = m->part[i].n_outer};
+                          .n_on = m->blocks.part[i].m->target.d,
+                          .on = m->blocks.part[i].param,
+                          .n_outer = m->blocks.part[i].n_outer};
   }
   m->target.unit = unit;
-  m->target.n_unit = m->n_part;
+  m->target.n_unit = m->blocks.n_part;
   return ATVI_OK;
 }
 
@@ -380,14 +374,14 @@ static atvi_status describe(atvi_model *m, atvi_lang *outside) {
   atvi_target_ops *ops = take(m, 1, sizeof *ops);
   if (!ops) return ATVI_ENOMEM;
   *ops = atvi_model_units_ops;
-  for (atvi_idx i = 0; i < m->n_part; i++)
-    if (!m->part[i].m->target.ops->tangent) ops->tangent = NULL;
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++)
+    if (!m->blocks.part[i].m->target.ops->tangent) ops->tangent = NULL;
   t->ops = ops;
   t->self = m;
-  t->name = m->part[0].m->target.name;
+  t->name = m->blocks.part[0].m->target.name;
   t->d = outside->n_all;
   t->param = param;
-  for (atvi_idx i = 0; i < m->n_part; i++) t->operations += m->part[i].m->target.operations;
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) t->operations += m->blocks.part[i].m->target.operations;
   ATVI_TRY(lay_out_series(m, outside));
   ATVI_TRY(lay_out_derived(m, outside));
   ATVI_TRY(lay_out_priors(m));
@@ -398,14 +392,14 @@ static atvi_status describe(atvi_model *m, atvi_lang *outside) {
 static atvi_status gather_rest(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_idx k = 0, o = 0;
-  m->covariates = take(m, lang->n_observe, sizeof *m->covariates);
+  m->lik.covariates = take(m, lang->n_observe, sizeof *m->lik.covariates);
   bool added = false;
-  for (atvi_idx i = 0; i < m->n_part; i++) added = added || m->part[i].m->n_given;
-  m->n_given = added ? take(m, lang->n_data, sizeof *m->n_given) : NULL;
-  if (!m->covariates || (added && !m->n_given)) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
-    const atvi_model *p = m->part[i].m;
-    for (atvi_idx j = 0; j < p->lang->n_observe; j++) m->covariates[o++] = p->covariates[j];
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) added = added || m->blocks.part[i].m->times.n_given;
+  m->times.n_given = added ? take(m, lang->n_data, sizeof *m->times.n_given) : NULL;
+  if (!m->lik.covariates || (added && !m->times.n_given)) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
+    const atvi_model *p = m->blocks.part[i].m;
+    for (atvi_idx j = 0; j < p->lang->n_observe; j++) m->lik.covariates[o++] = p->lik.covariates[j];
     for (atvi_idx j = 0; j < p->lang->n_data; j++, k++) {
       m->lang->data[k] = (atvi_lang_data){.name = m->lang->data[k].name,
                                           .path = p->lang->data[j].path,
@@ -417,24 +411,25 @@ static atvi_status gather_rest(atvi_model *m) {
                                           .value = p->lang->data[j].value,
                                           .file = m->lang->data[k].file,
                                           .unit = i};
-      if (m->n_given) m->n_given[k] = p->n_given ? p->n_given[j] : p->lang->data[j].n_row;
+      if (m->times.n_given)
+        m->times.n_given[k] = p->times.n_given ? p->times.n_given[j] : p->lang->data[j].n_row;
     }
-    if (p->has_ode && !m->has_ode) { /* for those who describe it */
-      m->ode.method = p->ode.method;
-      m->other.method = p->other.method;
-      m->automatic = p->automatic;
-      m->uses_both = p->uses_both;
-      memcpy(m->solver_why, p->solver_why, sizeof m->solver_why);
+    if (p->odes.any && !m->odes.any) { /* for those who describe it */
+      m->odes.fit.method = p->odes.fit.method;
+      m->choice.other.method = p->choice.other.method;
+      m->choice.automatic = p->choice.automatic;
+      m->choice.uses_both = p->choice.uses_both;
+      memcpy(m->choice.why, p->choice.why, sizeof m->choice.why);
     }
-    m->has_ode = m->has_ode || p->has_ode;
-    m->has_prev = m->has_prev || p->has_prev;
+    m->odes.any = m->odes.any || p->odes.any;
+    m->lik.has_prev = m->lik.has_prev || p->lik.has_prev;
     if (p->base != p && p->base) continue; /* programs are those of the first unit */
-    bool compiled = i == 0 || m->info.compiled, cached = i == 0 || m->info.from_cache;
-    double seconds = m->info.compile_s;
-    if (i == 0 || compiled) m->info = p->info;
-    m->info.compiled = compiled && p->info.compiled;
-    m->info.from_cache = cached && p->info.from_cache;
-    m->info.compile_s = seconds + p->info.compile_s;
+    bool compiled = i == 0 || m->prog.info.compiled, cached = i == 0 || m->prog.info.from_cache;
+    double seconds = m->prog.info.compile_s;
+    if (i == 0 || compiled) m->prog.info = p->prog.info;
+    m->prog.info.compiled = compiled && p->prog.info.compiled;
+    m->prog.info.from_cache = cached && p->prog.info.from_cache;
+    m->prog.info.compile_s = seconds + p->prog.info.compile_s;
   }
   return ATVI_OK;
 }
@@ -444,16 +439,16 @@ atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts) {
   atvi_idx n_part = 1;
   for (atvi_idx b = 0; b < outside->n_block; b++) n_part += outside->block[b].n_unit;
   m->base = m;
-  m->part = take(m, n_part, sizeof *m->part);
-  if (!m->part) return ATVI_ENOMEM;
+  m->blocks.part = take(m, n_part, sizeof *m->blocks.part);
+  if (!m->blocks.part) return ATVI_ENOMEM;
   ATVI_TRY(flatten(m, outside, n_part));
   if (opts->holdout) {
     ATVI_TRY(atvi_model_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
     ATVI_TRY(atvi_model_holdout_apply(m->pool, m->lang, &m->holdout));
     give_back(m, outside, n_part);
   }
-  m->n_part = n_part;
-  m->n_block = outside->n_block;
+  m->blocks.n_part = n_part;
+  m->blocks.n_block = outside->n_block;
   ATVI_TRY(build_parts(m, outside, opts));
   ATVI_TRY(describe(m, outside));
   return gather_rest(m);

@@ -22,8 +22,8 @@ typedef struct {
 
 static atvi_idx most_values(const atvi_model *m) {
   atvi_idx most = 1;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
-    const atvi_target *t = &m->part[i].m->target;
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
+    const atvi_target *t = &m->blocks.part[i].m->target;
     if (t->n_out > most) most = t->n_out;
     if (t->n_derived > most) most = t->n_derived;
   }
@@ -31,12 +31,12 @@ static atvi_idx most_values(const atvi_model *m) {
 }
 
 static units_work *carve(atvi_arena *a, const atvi_model *m) {
-  units_work *o, head = {.n_block = m->n_block};
+  units_work *o, head = {.n_block = m->blocks.n_block};
   atvi_idx d = 1;
-  for (atvi_idx i = 0; i < m->n_part; i++)
-    if (m->part[i].m->target.d > d) d = m->part[i].m->target.d;
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++)
+    if (m->blocks.part[i].m->target.d > d) d = m->blocks.part[i].m->target.d;
   ATVI_TAKE(a, o, 1);
-  ATVI_TAKE(a, head.of, 1 + m->n_block);
+  ATVI_TAKE(a, head.of, 1 + m->blocks.n_block);
   ATVI_TAKE(a, head.theta, d * L);
   ATVI_TAKE(a, head.grad_prior, d * L);
   ATVI_TAKE(a, head.grad_lik, d * L);
@@ -63,9 +63,9 @@ static atvi_status work_new(const void *self, atvi_ctx *ctx, void **work) {
   if (!a.base) return ATVI_ENOMEM;
   units_work *w = carve(&a, m);
   w->ctx = ctx;
-  for (atvi_idx i = 0; i < m->n_part; i++) {
-    void **of = &w->of[m->part[i].block];
-    atvi_status status = *of ? ATVI_OK : atvi_model_work_new(m->part[i].m->base, ctx, of);
+  for (atvi_idx i = 0; i < m->blocks.n_part; i++) {
+    void **of = &w->of[m->blocks.part[i].block];
+    atvi_status status = *of ? ATVI_OK : atvi_model_work_new(m->blocks.part[i].m->base, ctx, of);
     if (status != ATVI_OK) {
       work_free(w);
       return status;
@@ -84,7 +84,7 @@ static void load(const atvi_model_part *p, units_work *w, atvi_idx B, const doub
 
 static void eval_unit(const void *self, void *work, atvi_idx u, const atvi_batch *batch) {
   const atvi_model *m = self;
-  const atvi_model_part *p = &m->part[u];
+  const atvi_model_part *p = &m->blocks.part[u];
   units_work *w = work;
   atvi_batch b = *batch;
   if (p->silent) b.log_lik = b.grad_lik = NULL;
@@ -102,7 +102,7 @@ static void as_usual(const atvi_model *m, units_work *w, atvi_idx u, const atvi_
 }
 
 static void exactly(const atvi_model *m, units_work *w, atvi_idx u, const atvi_batch *batch) {
-  const atvi_model_part *p = &m->part[u];
+  const atvi_model_part *p = &m->blocks.part[u];
   if (p->silent)
     eval_unit(m, w, u, batch);
   else
@@ -184,7 +184,7 @@ static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const
                            .grad_lik = batch->grad_lik ? w->grad_lik : NULL,
                            .outcome = outcome};
   atvi_model_sum_begin(&m->target, batch, first, n, &sum);
-  for (atvi_idx u = 0; u < m->n_part; u++) {
+  for (atvi_idx u = 0; u < m->blocks.n_part; u++) {
     atvi_model_sum_load(&m->target, batch, &sum, u, w->theta);
     eval(m, w, u, &part);
     atvi_model_sum_add(&m->target, batch, &sum, u, &part);
@@ -214,8 +214,8 @@ static void tangent(const void *self, void *work, atvi_idx B, const double *thet
   for (atvi_idx first = 0; first < B; first += L) {
     const int n = B - first < L ? (int)(B - first) : L;
     double prior[L] = {0}, lik[L] = {0}, part_prior[L], part_lik[L];
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
+    for (atvi_idx u = 0; u < m->blocks.n_part; u++) {
+      const atvi_model_part *p = &m->blocks.part[u];
       load(p, w, B, direction, first, n);
       memcpy(w->location, w->theta, (size_t)(p->m->target.d * n) * sizeof *w->theta);
       load(p, w, B, theta, first, n);
@@ -248,8 +248,8 @@ typedef void part_do(const points *x, atvi_idx u, atvi_idx at, int b);
 static void each_part(const points *x, part_do *fn) {
   for (atvi_idx at = 0; at < x->B; at += L) {
     int b = x->B - at < L ? (int)(x->B - at) : L;
-    for (atvi_idx u = 0; u < x->m->n_part; u++) {
-      load(&x->m->part[u], x->w, x->B, x->theta, at, b);
+    for (atvi_idx u = 0; u < x->m->blocks.n_part; u++) {
+      load(&x->m->blocks.part[u], x->w, x->B, x->theta, at, b);
       fn(x, u, at, b);
     }
   }
@@ -262,7 +262,7 @@ static void put_row(const points *x, atvi_idx at, int b, const double *from, atv
 
 /* theta is out. */
 static void complete_part(const points *x, atvi_idx u, atvi_idx at, int b) {
-  const atvi_model_part *p = &x->m->part[u];
+  const atvi_model_part *p = &x->m->blocks.part[u];
   atvi_model_prior_complete(p->m, x->w->of[p->block], x->seed, x->first + at, p->param, b, x->w->theta);
   for (atvi_idx i = p->n_outer; i < p->m->target.d; i++) put_row(x, at, b, x->w->theta + i * b, p->param[i]);
 }
@@ -281,7 +281,7 @@ static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx fir
 
 void atvi_model_prior_fill(const atvi_model *m, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta) {
-  if (m->part)
+  if (m->blocks.part)
     complete(m, work, seed, first, B, theta);
   else
     atvi_model_prior_complete(m, work, seed, first, NULL, B, theta);
@@ -293,14 +293,14 @@ static void prior_place(const void *self, void *work, atvi_idx B, const double *
   units_work *w = work;
   for (atvi_idx at = 0; at < B; at += L) {
     int b = B - at < L ? (int)(B - at) : L;
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
+    for (atvi_idx u = 0; u < m->blocks.n_part; u++) {
+      const atvi_model_part *p = &m->blocks.part[u];
       if (!p->m->target.prior) continue;
       load(p, w, B, theta, at, b);
       atvi_model_prior_place(p->m, w->of[p->block], b, w->theta, w->location, w->scale);
       for (atvi_idx i = 0; i < p->m->target.d; i++) {
         atvi_idx g = p->param[i];
-        if (m->placed_by[g] != u) continue;
+        if (m->blocks.placed_by[g] != u) continue;
         if (m->target.prior[g].form != ATVI_PRIOR_RATIO)
           memcpy(location + g * B + at, w->location + i * b, (size_t)b * sizeof *location);
         memcpy(scale + g * B + at, w->scale + i * b, (size_t)b * sizeof *scale);
@@ -315,15 +315,15 @@ static void prior_place_vjp(const void *self, void *work, atvi_idx B, const doub
   units_work *w = work;
   for (atvi_idx at = 0; at < B; at += L) {
     int b = B - at < L ? (int)(B - at) : L;
-    for (atvi_idx u = 0; u < m->n_part; u++) {
-      const atvi_model_part *p = &m->part[u];
+    for (atvi_idx u = 0; u < m->blocks.n_part; u++) {
+      const atvi_model_part *p = &m->blocks.part[u];
       atvi_idx d = p->m->target.d;
       if (!p->m->target.prior) continue;
       load(p, w, B, theta, at, b);
       memset(w->grad_prior, 0, (size_t)(d * b) * sizeof *w->grad_prior);
       for (atvi_idx i = 0; i < d; i++) {
         atvi_idx g = p->param[i];
-        bool mine = m->placed_by[g] == u, ratio = m->target.prior[g].form == ATVI_PRIOR_RATIO;
+        bool mine = m->blocks.placed_by[g] == u, ratio = m->target.prior[g].form == ATVI_PRIOR_RATIO;
         for (int l = 0; l < b; l++) {
           w->location[i * b + l] = mine && !ratio ? dlocation[g * B + at + l] : 0;
           w->scale[i * b + l] = mine ? dscale[g * B + at + l] : 0;
@@ -338,7 +338,7 @@ static void prior_place_vjp(const void *self, void *work, atvi_idx B, const doub
 /* ---- numbers of parts that go to places of their own ---- */
 
 static void derived_part(const points *x, atvi_idx u, atvi_idx at, int b) {
-  const atvi_model_part *p = &x->m->part[u];
+  const atvi_model_part *p = &x->m->blocks.part[u];
   if (p->m->target.n_derived == 0) return;
   atvi_model_derived(p->m, x->w->of[p->block], b, x->w->theta, x->w->value);
   for (atvi_idx k = 0; k < p->m->target.n_derived; k++)
@@ -350,12 +350,12 @@ static void derived(const void *self, void *work, atvi_idx B, const double *thet
 }
 
 static void put_observations(const points *x, atvi_idx u, atvi_idx at, int b) {
-  const atvi_model_part *p = &x->m->part[u];
+  const atvi_model_part *p = &x->m->blocks.part[u];
   for (atvi_idx k = 0; k < p->m->target.n_obs; k++) put_row(x, at, b, x->w->value + k * b, p->obs_at + k);
 }
 
 static void pointwise_part(const points *x, atvi_idx u, atvi_idx at, int b) {
-  const atvi_model_part *p = &x->m->part[u];
+  const atvi_model_part *p = &x->m->blocks.part[u];
   if (p->m->target.n_obs == 0) return;
   atvi_model_pointwise(p->m, x->w->of[p->block], b, x->w->theta, x->w->value);
   put_observations(x, u, at, b);
@@ -366,7 +366,7 @@ static void pointwise(const void *self, void *work, atvi_idx B, const double *th
 }
 
 static void predict_part(const points *x, atvi_idx u, atvi_idx at, int b) {
-  const atvi_model_part *p = &x->m->part[u];
+  const atvi_model_part *p = &x->m->blocks.part[u];
   const atvi_target *t = &p->m->target;
   if (t->n_out == 0) return;
   atvi_model_predict(p->m, x->w->of[p->block], b, x->w->theta, x->w->value);
@@ -380,7 +380,7 @@ static void predict(const void *self, void *work, atvi_idx B, const double *thet
 }
 
 static void simulate_part(const points *x, atvi_idx u, atvi_idx at, int b) {
-  const atvi_model_part *p = &x->m->part[u];
+  const atvi_model_part *p = &x->m->blocks.part[u];
   if (p->m->target.n_obs == 0) return;
   atvi_rng rng = atvi_math_rng_at(x->seed, ATVI_STREAM_UNIT, (uint32_t)u, 0);
   uint64_t own = u == 0 ? x->seed : atvi_math_rng_bits(&rng);

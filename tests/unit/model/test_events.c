@@ -74,7 +74,7 @@ static void pulses_at_parameters(void) {
       double theta[3 * B], ll[B], gl[3 * B], tol = s == 1 || s == 2 ? 1e-5 : 0.05;
       for (int j = 0; j < B; j++) theta[j] = k, theta[B + j] = d, theta[2 * B + j] = lag[j];
       check_batch(ctx, target, B, theta, ll, gl);
-      CHECK_INT(m->n_moving, 2);
+      CHECK_INT(m->pulses.n_moving, 2);
       for (int j = 0; j < B; j++) {
         double want = 0, by_lag = 0;
         for (int i = 0; i < 5; i++) {
@@ -129,7 +129,7 @@ static void pulses_when_a_state_falls(void) {
       double theta[3 * B], ll[B], gl[3 * B], tol = s == 1 || s == 2 ? 2e-5 : 0.05, n;
       for (int j = 0; j < B; j++) theta[j] = k[j], theta[B + j] = d, theta[2 * B + j] = c;
       check_batch(ctx, target, B, theta, ll, gl);
-      CHECK_INT(m->n_root, 1);
+      CHECK_INT(m->pulses.n_root, 1);
       for (int j = 0; j < B; j++) {
         double want = 0, by_k = 0, by_c = 0;
         for (int i = 0; i < 4; i++) {

@@ -184,10 +184,10 @@ static void the_solver_is_chosen(void) {
       snprintf(text, sizeof text, FOLLOW, stiff ? 11.0 : 0.0, stiff ? 1.0 : 0.5);
       atvi_model *m = test_load(ctx, test_file("follow.atvi", text), interpret);
       const atvi_target *target = atvi_model_target(m);
-      CHECK(m->automatic);
-      CHECK_INT(m->ode.method, stiff ? ATVI_ODE_STIFF : ATVI_ODE_RK45);
-      CHECK_INT(m->other.method, stiff ? ATVI_ODE_RK45 : ATVI_ODE_STIFF);
-      CHECK(m->solver_why[0] != 0);
+      CHECK(m->choice.automatic);
+      CHECK_INT(m->odes.fit.method, stiff ? ATVI_ODE_STIFF : ATVI_ODE_RK45);
+      CHECK_INT(m->choice.other.method, stiff ? ATVI_ODE_RK45 : ATVI_ODE_STIFF);
+      CHECK(m->choice.why[0] != 0);
       /* points of both sorts in one batch: each is what it is alone, and right */
       enum { B = 5 };
       const double k[B] = {0.7, 3e5, 2.1, 1e4, 2e6};
@@ -234,7 +234,7 @@ static void states_that_die_out_have_a_likelihood(void) {
                 "dG/dt = -ka*G\ndC/dt = ka*G - k*C\n"
                 "data \"die.csv\" time t\nobserve y ~ lognormal(log(C/12), 0.2)\n");
   atvi_model *m = test_load(ctx, path, true);
-  CHECK_INT(m->ode.method, ATVI_ODE_RK45);
+  CHECK_INT(m->odes.fit.method, ATVI_ODE_RK45);
   static const double theta[3][2] = {{0.2, 3}, {5, 8}, {20, 3}};
   for (int k = 0; k < 3; k++) CHECK_INT(test_eval(ctx, atvi_model_target(m), theta[k]).outcome, ATVI_RUN_OK);
   atvi_model_free(m);
@@ -320,7 +320,7 @@ static void comparisons_with_the_time_are_landed_on(void) {
     test_value v = test_eval(ctx, atvi_model_target(m), &a);
     CHECK_ABS(v.ll, want, 1e-10);
     CHECK(test_gradient(ctx, atvi_model_target(m), &a, 1e-6) < 1e-7);
-    CHECK_INT(m->ode.n_stop, 5); /* 0, 1, 1.37, 2, 3 */
+    CHECK_INT(m->odes.fit.n_stop, 5); /* 0, 1, 1.37, 2, 3 */
     atvi_model_free(m);
   }
   atvi_ctx_free(ctx);
@@ -793,7 +793,7 @@ static void states_that_never_change_are_not_solved(void) {
   atvi_model *m = test_load(ctx, path, true);
   const atvi_target *t = atvi_model_target(m);
   const double k = 0.37;
-  CHECK_INT(m->n_state, 2);
+  CHECK_INT(m->states.n, 2);
   test_value v = test_eval(ctx, t, &k);
   CHECK_ABS(v.ll, normal(3, 8 * exp(-2 * k) + 2, 0.5) + normal(2.5, 8 * exp(-4 * k) + 2, 0.5), 1e-8);
   double out[10];
@@ -819,7 +819,7 @@ static void many_states_have_right_gradients(void) {
                     "dx[i in k]/dt = a*((if i > 1 then x[i-1] else 0) - x[i])\n"
                     "data \"chain.csv\" time t\nobserve y ~ normal(sum(i in 5..40: x[i]*i)/40, 0.3)\n");
   atvi_model *m = test_load(ctx, path, true);
-  CHECK_INT(m->n_state, 40);
+  CHECK_INT(m->states.n, 40);
   CHECK(test_gradient(ctx, atvi_model_target(m), (double[]){1.7, 0.9}, 1e-6) < 1e-7);
   atvi_model_free(m);
   atvi_ctx_free(ctx);

@@ -97,7 +97,7 @@ static void every_dose_has_its_rest(void) {
              BLOCK[i]);
     atvi_model *m = test_load(ctx, test_file("curve.atvi", text), true);
     test_value v = test_eval(ctx, atvi_model_target(m), (double[]){p, k});
-    CHECK_INT(m->n_part, i ? 6 : 4);
+    CHECK_INT(m->blocks.n_part, i ? 6 : 4);
     CHECK_ABS(v.ll, want, 1e-6);
     CHECK_ABS(v.gl[0], by_p, 1e-5);
     CHECK(test_gradient(ctx, atvi_model_target(m), (double[]){p, k}, 1e-6) < 1e-7);

@@ -448,7 +448,7 @@ static void convolutions(void) {
                                                    "next x = a*convolve(x, w)\nobserve y ~ poisson(x^2)\n"),
                             true);
   CHECK_INT(atvi_model_target(m)->n_series, 2);
-  CHECK_INT(m->n_state, 9);
+  CHECK_INT(m->states.n, 9);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
 }

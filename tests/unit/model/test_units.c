@@ -281,7 +281,8 @@ static void many_units_share_programs(void) {
   const atvi_target *t = atvi_model_target(m);
   CHECK_INT(t->n_unit, N + 1);
   CHECK_INT(t->d, 4 + 2 * N);
-  for (int k = 1; k <= N; k++) CHECK(m->part[k].m->hot == m->part[1].m->hot && m->part[1].m->hot);
+  for (int k = 1; k <= N; k++)
+    CHECK(m->blocks.part[k].m->prog.hot == m->blocks.part[1].m->prog.hot && m->blocks.part[1].m->prog.hot);
   static double theta[4 + 2 * N], gp[4 + 2 * N], gl[4 + 2 * N];
   double lp, ll, sum = 0;
   atvi_outcome outcome;
