@@ -24,13 +24,13 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   if (n_report > n_el) n_el = n_report;
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.theta, (d + m->copies.n_covariate + 1) * L);
-  ATVI_TAKE(a, head.grad_p, (d + 1) * L);
-  ATVI_TAKE(a, head.grad_x, (d + 1) * L);
-  ATVI_TAKE(a, head.grad_l, (d + 1) * L);
+  ATVI_TAKE(a, head.grad.prior, (d + 1) * L);
+  ATVI_TAKE(a, head.grad.extra, (d + 1) * L);
+  ATVI_TAKE(a, head.grad.lik, (d + 1) * L);
   ATVI_TAKE(a, head.value, L);
-  ATVI_TAKE(a, head.unit_p, (m->arrays.n + 1) * L);
-  ATVI_TAKE(a, head.unit_l, (m->arrays.n + 1) * L);
-  ATVI_TAKE(a, head.unit_x, (m->arrays.n + 1) * L);
+  ATVI_TAKE(a, head.units.prior, (m->arrays.n + 1) * L);
+  ATVI_TAKE(a, head.units.lik, (m->arrays.n + 1) * L);
+  ATVI_TAKE(a, head.units.extra, (m->arrays.n + 1) * L);
   ATVI_TAKE(a, head.hoist, (nh + 1) * L);
   ATVI_TAKE(a, head.seeds, (nh + n + n_arg + 1) * L);
   ATVI_TAKE(a, head.y0, (n + 1) * L);
@@ -41,17 +41,17 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.scratch, m->prog.scratch + 1);
   ATVI_TAKE(a, head.time, 1);
   if (m->lang->steady) {
-    ATVI_TAKE(a, head.guess, (n + 1) * L);
-    ATVI_TAKE(a, head.guess_bar, (n + 1) * L);
+    ATVI_TAKE(a, head.start.guess, (n + 1) * L);
+    ATVI_TAKE(a, head.start.guess_bar, (n + 1) * L);
   }
-  ATVI_TAKE(a, head.path_value, (m->lang->n_trajectory + 1) * L);
-  ATVI_TAKE(a, head.path_out, (m->lang->n_trajectory + 1) * L);
-  ATVI_TAKE(a, head.path_best, (m->lang->n_trajectory + 1) * L);
-  ATVI_TAKE(a, head.path_seen, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.value, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.out, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.best, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.seen, (m->lang->n_trajectory + 1) * L);
   if (m->choice.automatic) {
-    ATVI_TAKE(a, head.yout2, (n_out * n + 1) * L);
-    ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
-    ATVI_TAKE(a, head.hoist_bar2, (nh + 1) * L);
+    ATVI_TAKE(a, head.second.yout, (n_out * n + 1) * L);
+    ATVI_TAKE(a, head.second.y0_bar, (n + 1) * L);
+    ATVI_TAKE(a, head.second.hoist_bar, (nh + 1) * L);
   }
   if (m->prog.tangents) {
     ATVI_TAKE(a, head.dot.theta, (d + m->copies.n_covariate + 1) * L);
@@ -89,12 +89,13 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   atvi_model_work *w = carve(&a, m);
   w->ctx = ctx;
   atvi_status status = m->odes.any ? atvi_ode_work_new(ctx, &m->odes.fit, &w->ode) : ATVI_OK;
-  if (status == ATVI_OK && m->choice.automatic) status = atvi_ode_work_new(ctx, &m->choice.other, &w->other);
+  if (status == ATVI_OK && m->choice.automatic)
+    status = atvi_ode_work_new(ctx, &m->choice.other, &w->second.ode);
   if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->odes.exact, &w->exact);
   if (status == ATVI_OK && m->odes.any && m->lang->steady)
-    status = atvi_ode_work_new(ctx, &m->odes.steady, &w->steady);
+    status = atvi_ode_work_new(ctx, &m->odes.steady, &w->start.ode);
   if (status == ATVI_OK && m->odes.any && m->lang->n_trajectory)
-    status = atvi_ode_work_new(ctx, &m->odes.path, &w->path);
+    status = atvi_ode_work_new(ctx, &m->odes.path, &w->path.ode);
   if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {
     atvi_model_work_free(w);
@@ -108,10 +109,10 @@ void atvi_model_work_free(void *work) {
   atvi_model_work *w = work;
   if (!w) return;
   if (w->ode) atvi_ode_work_free(w->ode);
-  atvi_ode_work_free(w->other);
+  atvi_ode_work_free(w->second.ode);
   if (w->exact) atvi_ode_work_free(w->exact);
-  atvi_ode_work_free(w->path);
-  atvi_ode_work_free(w->steady);
+  atvi_ode_work_free(w->path.ode);
+  atvi_ode_work_free(w->start.ode);
   atvi_model_emulated_work_free(w->emulated);
   atvi_block_free(w->ctx, w);
 }
@@ -137,21 +138,21 @@ static void take_lanes(atvi_idx n, unsigned mask, const double *from, double *to
 }
 
 void atvi_model_setup(const atvi_model *m, atvi_model_work *w, bool tape) {
-  double *y0 = w->steady ? w->guess : w->y0;
+  double *y0 = w->start.ode ? w->start.guess : w->y0;
   atvi_graph_prog_run(&m->prog.setup, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->hoist, y0, w->arg});
-  for (int l = 0; l < L; l++) w->rest[l] = ATVI_RUN_OK;
-  if (!w->steady) return;
-  atvi_ode_solve(&m->odes.steady, w->steady, w->guess, w->hoist, w->y0, tape, w->rest);
+  for (int l = 0; l < L; l++) w->start.outcome[l] = ATVI_RUN_OK;
+  if (!w->start.ode) return;
+  atvi_ode_solve(&m->odes.steady, w->start.ode, w->start.guess, w->hoist, w->y0, tape, w->start.outcome);
   unsigned failed = 0;
-  for (int l = 0; l < L; l++) failed |= (unsigned)(w->rest[l] != ATVI_RUN_OK) << l;
-  take_lanes(m->states.n, failed, w->guess, w->y0);
+  for (int l = 0; l < L; l++) failed |= (unsigned)(w->start.outcome[l] != ATVI_RUN_OK) << l;
+  take_lanes(m->states.n, failed, w->start.guess, w->y0);
 }
 
 /* What ended before the start did not begin. */
 static void keep_rest(const atvi_model_work *w, atvi_outcome outcome[L]) {
   for (int l = 0; l < L; l++)
-    if (w->rest[l] != ATVI_RUN_OK) outcome[l] = w->rest[l];
+    if (w->start.outcome[l] != ATVI_RUN_OK) outcome[l] = w->start.outcome[l];
 }
 
 /* to = from, [n][L], with a lane of mask in the place of those that are not in it. */
@@ -167,25 +168,26 @@ static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, u
                            atvi_outcome outcome[L]) {
   atvi_outcome again[L];
   if (!mask) return;
-  w->by_other |= mask;
-  repeat_lane(m->states.n, w->by_other, w->y0, w->y0_bar2);
-  repeat_lane(m->prog.n_hoist, w->by_other, w->hoist, w->hoist_bar2);
-  atvi_ode_solve(&m->choice.other, w->other, w->y0_bar2, w->hoist_bar2, w->yout2, tape, again);
-  take_lanes(m->times.n_output * m->states.n, w->by_other, w->yout2, w->yout);
+  w->second.lanes |= mask;
+  repeat_lane(m->states.n, w->second.lanes, w->y0, w->second.y0_bar);
+  repeat_lane(m->prog.n_hoist, w->second.lanes, w->hoist, w->second.hoist_bar);
+  atvi_ode_solve(&m->choice.other, w->second.ode, w->second.y0_bar, w->second.hoist_bar, w->second.yout, tape,
+                 again);
+  take_lanes(m->times.n_output * m->states.n, w->second.lanes, w->second.yout, w->yout);
   for (int l = 0; l < L; l++)
-    if (w->by_other >> l & 1) outcome[l] = again[l];
+    if (w->second.lanes >> l & 1) outcome[l] = again[l];
 }
 
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
   atvi_model_setup(m, w, tape);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
-  w->by_other = 0;
+  w->second.lanes = 0;
   if (!m->odes.any) return;
   atvi_ode_solve(&m->odes.fit, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
   unsigned failed = 0; /* pulses without end are none of the solver's making */
   for (int l = 0; l < L; l++)
     failed |= (unsigned)(outcome[l] != ATVI_RUN_OK && outcome[l] != ATVI_RUN_EVENTS) << l;
-  if (w->other) solve_by_other(m, w, tape, failed, outcome);
+  if (w->second.ode) solve_by_other(m, w, tape, failed, outcome);
   keep_rest(w, outcome);
 }
 
@@ -215,7 +217,7 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
       for (atvi_idx e = 0; e < rows->n_el; e++) {
         if (mask[e] == 0) continue;
         add_lanes(w->el + e * L, sum);
-        if (rows->unit) add_lanes(w->el + e * L, w->unit_l + rows->unit[r * rows->n_el + e] * L);
+        if (rows->unit) add_lanes(w->el + e * L, w->units.lik + rows->unit[r * rows->n_el + e] * L);
       }
     }
   }
@@ -226,7 +228,7 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
 static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_outcome outcome[L]) {
   int inside = -1;
   atvi_graph_prog_run(&m->prog.prior, w->scratch, (const double *[]){w->theta},
-                      (double *[]){w->value, w->grad_p, w->unit_p});
+                      (double *[]){w->value, w->grad.prior, w->units.prior});
   for (int l = 0; l < L; l++) {
     bool in = w->value[l] > -HUGE_VAL && w->value[l] < HUGE_VAL;
     for (atvi_idx i = 0; in && i < m->target.d; i++) {
@@ -247,10 +249,10 @@ static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
   if (!m->prog.has_extra) return;
   const atvi_prog *p = w->branch > 0 ? &m->branches.extra[w->branch - 1] : &m->prog.extra;
   atvi_graph_prog_run(p, w->scratch, (const double *[]){w->theta},
-                      (double *[]){w->value, w->grad_x, w->unit_x});
+                      (double *[]){w->value, w->grad.extra, w->units.extra});
   add_lanes(w->value, ll);
   for (atvi_idx u = 0; w->branch == 0 && u < m->arrays.n; u++)
-    add_lanes(w->unit_x + u * L, w->unit_l + u * L);
+    add_lanes(w->units.extra + u * L, w->units.lik + u * L);
 }
 
 /* Ways to run setup and the solver: as usual, or near rounding. */
@@ -261,7 +263,7 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
     atvi_model_solve(m, w, tape, outcome);
     return;
   }
-  w->by_other = 0;
+  w->second.lanes = 0;
   atvi_model_setup(m, w, false);
   atvi_ode_solve(&m->odes.exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
   keep_rest(w, outcome);
@@ -269,23 +271,24 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
 
 static void gradient(const atvi_model *m, atvi_model_work *w) {
   atvi_idx n = m->states.n, nh = m->prog.n_hoist;
-  if (w->by_other) { /* both adjoints begin from what the rows gave */
-    memcpy(w->hoist_bar2, w->hoist_bar, (size_t)(nh * L) * sizeof *w->hoist_bar);
-    atvi_ode_adjoint(&m->choice.other, w->other, w->hoist, w->ybar, w->y0_bar2, w->hoist_bar2);
+  if (w->second.lanes) { /* both adjoints begin from what the rows gave */
+    memcpy(w->second.hoist_bar, w->hoist_bar, (size_t)(nh * L) * sizeof *w->hoist_bar);
+    atvi_ode_adjoint(&m->choice.other, w->second.ode, w->hoist, w->ybar, w->second.y0_bar,
+                     w->second.hoist_bar);
   }
-  if (m->odes.any && w->by_other != (1u << L) - 1)
+  if (m->odes.any && w->second.lanes != (1u << L) - 1)
     atvi_ode_adjoint(&m->odes.fit, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
-  if (w->by_other) {
-    take_lanes(n, w->by_other, w->y0_bar2, w->y0_bar);
-    take_lanes(nh, w->by_other, w->hoist_bar2, w->hoist_bar);
+  if (w->second.lanes) {
+    take_lanes(n, w->second.lanes, w->second.y0_bar, w->y0_bar);
+    take_lanes(nh, w->second.lanes, w->second.hoist_bar, w->hoist_bar);
   }
-  if (w->steady) {
-    atvi_ode_adjoint(&m->odes.steady, w->steady, w->hoist, w->y0_bar, w->guess_bar, w->hoist_bar);
-    memcpy(w->y0_bar, w->guess_bar, (size_t)(n * L) * sizeof *w->y0_bar);
+  if (w->start.ode) {
+    atvi_ode_adjoint(&m->odes.steady, w->start.ode, w->hoist, w->y0_bar, w->start.guess_bar, w->hoist_bar);
+    memcpy(w->y0_bar, w->start.guess_bar, (size_t)(n * L) * sizeof *w->y0_bar);
   }
   atvi_graph_prog_run(&m->prog.setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds},
-                      (double *[]){w->grad_l});
-  for (atvi_idx i = 0; m->prog.has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
+                      (double *[]){w->grad.lik});
+  for (atvi_idx i = 0; m->prog.has_extra && i < m->target.d * L; i++) w->grad.lik[i] += w->grad.extra[i];
 }
 
 /* Log likelihood of the lanes that were solved for; with gradients, its adjoints by states, HOIST and arguments. */
@@ -296,7 +299,7 @@ static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, 
     memset(w->seeds, 0, (size_t)((m->prog.n_hoist + n + n_arg) * L) * sizeof *w->seeds);
   }
   for (int l = 0; l < L; l++) ll[l] = 0;
-  memset(w->unit_l, 0, (size_t)(m->arrays.n * L) * sizeof *w->unit_l);
+  memset(w->units.lik, 0, (size_t)(m->arrays.n * L) * sizeof *w->units.lik);
   likelihood(m, w, grad, ll);
   if (m->emulated)
     atvi_model_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
@@ -307,7 +310,7 @@ static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, 
 static unsigned undefined(const atvi_model_work *w, const double ll[L], const atvi_outcome run[L]) {
   unsigned mask = 0;
   for (int l = 0; l < L; l++) mask |= (unsigned)(run[l] == ATVI_RUN_OK && isnan(ll[l])) << l;
-  return mask & ~w->by_other;
+  return mask & ~w->second.lanes;
 }
 
 /* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. part: where the lanes begin in their group. */
@@ -316,7 +319,7 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, in
   atvi_outcome run[L];
   solve(m, w, grad, run);
   score(m, w, part, grad, ll);
-  unsigned again = w->other && solve == atvi_model_solve ? undefined(w, ll, run) : 0;
+  unsigned again = w->second.ode && solve == atvi_model_solve ? undefined(w, ll, run) : 0;
   if (again) {
     solve_by_other(m, w, grad, again, run);
     score(m, w, part, grad, ll);
@@ -326,7 +329,7 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, in
     bool finite = !isnan(ll[l]) && ll[l] != HUGE_VAL;
     /* a slope that cannot be told is as bad as a value; where the likelihood is 0 there is none to tell */
     for (atvi_idx i = 0; finite && grad && ll[l] > -HUGE_VAL && i < m->target.d; i++)
-      finite = isfinite(w->grad_l[i * L + l]);
+      finite = isfinite(w->grad.lik[i * L + l]);
     if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
     if (outcome[l] == ATVI_RUN_OK && !finite) outcome[l] = ATVI_RUN_NONFINITE;
     if (outcome[l] != ATVI_RUN_OK) ll[l] = -HUGE_VAL;
@@ -369,12 +372,12 @@ static void run_part(const atvi_model *m, atvi_model_work *w, solving *solve, co
   atvi_outcome outcome[L];
   for (int l = 0; l < L; l++) ll[l] = -HUGE_VAL;
   if (prior(m, w, lp, outcome) && want) evaluate(m, w, solve, part, b->grad_lik != NULL, ll, outcome);
-  put_units(m, b, b->unit_prior, first, real, w->unit_p, lp);
-  put_units(m, b, b->unit_lik, first, real, w->unit_l, lp);
+  put_units(m, b, b->unit_prior, first, real, w->units.prior, lp);
+  put_units(m, b, b->unit_lik, first, real, w->units.lik, lp);
   put(b->log_prior, first, real, lp);
   put(b->log_lik, first, real, ll);
-  put_gradient(m, b, b->grad_prior, first, real, w->grad_p, lp);
-  put_gradient(m, b, b->grad_lik, first, real, w->grad_l, ll);
+  put_gradient(m, b, b->grad_prior, first, real, w->grad.prior, lp);
+  put_gradient(m, b, b->grad_lik, first, real, w->grad.lik, ll);
   for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
   for (int l = 0; l < L; l++) good[l] = isfinite(ll[l]);
 }

@@ -426,38 +426,66 @@ atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse);
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),
                        void *user);
 
-/* One thread's scratch, shared by eval.c and report.c. */
+/* One thread's scratch, shared by eval.c and report.c. L: lanes. */
 typedef struct {
   atvi_ctx *ctx;
-  double *theta, *grad_p, *grad_x, *grad_l; /* [d][L] */
-  double *value;                            /* [1][L] */
-  double *unit_p, *unit_l, *unit_x; /* [n_array][L] log prior, log likelihood and log_extra of units */
-  double *hoist, *hoist_bar;        /* [n_hoist][L] */
-  double *seeds;                    /* [n_hoist + n + n_arg][L] adjoints of setup's results */
-  double *y0, *y0_bar;              /* [n][L] */
-  double *arg, *arg_bar;            /* [n_arg][L] of processes */
-  double *yout, *ybar;              /* [n_output][n][L] */
-  double *el;                       /* [max(max_el, args, ...)][L] */
+  /* [d][L] */
+  double *theta;
+  /* [1][L] */
+  double *value;
+  /* [d][L] */
+  struct {
+    double *prior, *extra, *lik;
+  } grad;
+  /* [n_array][L] log densities of units */
+  struct {
+    double *prior, *lik, *extra;
+  } units;
+  /* [n_hoist][L] */
+  double *hoist, *hoist_bar;
+  /* [n_hoist + n + n_arg][L] adjoints of setup's results */
+  double *seeds;
+  /* [n][L] */
+  double *y0, *y0_bar;
+  /* [n_arg][L] of processes */
+  double *arg, *arg_bar;
+  /* [n_output][n][L] */
+  double *yout, *ybar;
+  /* [max(max_el, args, ...)][L] */
+  double *el;
   double *scratch;
-  atvi_idx branch;               /* that is evaluated instead of extra, counted from 1; 0: none */
-  double *time;                  /* [1] */
-  atvi_ode_work *exact;          /* for m->exact */
-  atvi_ode_work *steady;         /* for m->steady; NULL if the start is not steady */
-  double *guess, *guess_bar;     /* [n][L] where it sets out from */
-  atvi_outcome rest[ATVI_LANES]; /* whether a steady state was found */
-  atvi_ode_work *ode;            /* NULL without states */
-  atvi_ode_work *other;          /* for m->other; NULL if there is none */
-  double *yout2;                 /* [n_output][n][L] of m->other */
-  double *y0_bar2, *hoist_bar2;  /* [n][L], [n_hoist][L] */
-  unsigned by_other;             /* lanes that the last solve left to m->other */
-  atvi_emulated_work *emulated;  /* NULL without processes */
-  atvi_ode_work *path;           /* for m->path; NULL if no derived quantity asks for it */
-  double *path_value;            /* [lang->n_trajectory][L] what they ask */
-  double *path_out, *path_best;  /* [lang->n_trajectory][L] */
-  bool *path_seen;               /* [lang->n_trajectory][L] */
-  struct {                       /* tangents, in the shapes of the above; only if the model has them */
-    double *theta, *value, *hoist, *y0, *guess, *arg, *yout, *yout2, *el;
-    double *setup; /* [n_hoist + n + n_arg][L] results of setup that are there already */
+  /* The alternative that is evaluated instead of extra, counted from 1; 0: none. */
+  atvi_idx branch;
+  /* [1] */
+  double *time;
+  /* NULL without states. */
+  atvi_ode_work *ode;
+  /* For odes.exact. */
+  atvi_ode_work *exact;
+  /* The way to a steady start, NULL if there is none; [n][L] where it sets out from, and whether a steady state was found. */
+  struct {
+    atvi_ode_work *ode;
+    double *guess, *guess_bar;
+    atvi_outcome outcome[ATVI_LANES];
+  } start;
+  /* For choice.other, NULL if there is none; as yout, y0_bar and hoist_bar; and the lanes that the last solve left to it. */
+  struct {
+    atvi_ode_work *ode;
+    double *yout, *y0_bar, *hoist_bar;
+    unsigned lanes;
+  } second;
+  /* NULL without processes. */
+  atvi_emulated_work *emulated;
+  /* For odes.path, NULL if no derived quantity asks for it; [lang->n_trajectory][L] what they ask. */
+  struct {
+    atvi_ode_work *ode;
+    double *value, *out, *best;
+    bool *seen;
+  } path;
+  /* Tangents, in the shapes of the above; only if the model has them. setup: [n_hoist + n + n_arg][L] results of setup that are there
+   * already. */
+  struct {
+    double *theta, *value, *hoist, *y0, *guess, *arg, *yout, *yout2, *el, *setup;
   } dot;
 } atvi_model_work;
 

@@ -113,13 +113,13 @@ static void visit(void *user, const atvi_ode_piece *p) {
 void atvi_model_paths(const atvi_model *m, atvi_model_work *w) {
   atvi_outcome outcome[L];
   const atvi_idx n = m->lang->n_trajectory * L;
-  asking s = {m->lang, w->path_value, w->path_out, w->path_seen, w->path_best};
+  asking s = {m->lang, w->path.value, w->path.out, w->path.seen, w->path.best};
   atvi_model_setup(m, w, false);
-  atvi_ode_solve(&m->odes.path, w->path, w->y0, w->hoist, w->yout, true, outcome);
+  atvi_ode_solve(&m->odes.path, w->path.ode, w->y0, w->hoist, w->yout, true, outcome);
   for (atvi_idx i = 0; i < n; i++) s.value[i] = 0, s.seen[i] = false, s.best[i] = -HUGE_VAL;
-  atvi_ode_walk(&m->odes.path, w->path, w->hoist, visit, &s);
+  atvi_ode_walk(&m->odes.path, w->path.ode, w->hoist, visit, &s);
   for (atvi_idx i = 0; i < n; i++)
-    if (outcome[i % L] != ATVI_RUN_OK || w->rest[i % L] != ATVI_RUN_OK ||
+    if (outcome[i % L] != ATVI_RUN_OK || w->start.outcome[i % L] != ATVI_RUN_OK ||
         m->lang->trajectory[i / L].from < m->lang->start)
       s.value[i] = NAN;
 }

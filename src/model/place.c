@@ -433,8 +433,8 @@ void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const 
       }
     }
     atvi_graph_prog_run(&m->place.vjp, w->scratch, (const double *[]){w->theta, w->el},
-                        (double *[]){w->grad_p});
+                        (double *[]){w->grad.prior});
     for (atvi_idx i = 0; i < m->target.d; i++)
-      for (int l = 0; l < real; l++) dtheta[i * B + first + l] += w->grad_p[i * L + l];
+      for (int l = 0; l < real; l++) dtheta[i * B + first + l] += w->grad.prior[i * L + l];
   }
 }

@@ -53,8 +53,8 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
   static const double none[1] = {0};
   for (atvi_idx first = 0; first < B; first += L) {
     int real = atvi_model_load_lanes(m, w, B, theta, first);
-    const double *in[] = {w->theta, none, none, none, none, none, none, w->path_value};
-    if (w->path) atvi_model_paths(m, w);
+    const double *in[] = {w->theta, none, none, none, none, none, none, w->path.value};
+    if (w->path.ode) atvi_model_paths(m, w);
     atvi_graph_prog_run(&m->rare.derived, w->scratch, in, (double *[]){w->el});
     for (atvi_idx i = 0; i < m->lang->n_derived; i++)
       for (int l = 0; l < real; l++) out[i * B + first + l] = w->el[i * L + l];

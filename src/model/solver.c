@@ -189,7 +189,7 @@ static void both(atvi_model *m, atvi_model_work *w, const price *p, atvi_idx gro
   if (all && *first <= *alone) return;
   *first = *alone = 0;
   for (atvi_idx k = 0; k < groups; k++)
-    *alone += implicit[k] = run(m, w, &m->choice.other, w->other, p, theta + k * size, &any);
+    *alone += implicit[k] = run(m, w, &m->choice.other, w->second.ode, p, theta + k * size, &any);
   double most = *alone / (double)groups;
   for (atvi_idx k = 0; k < groups; k++) {
     bool lost = !arrived[k] || explicit[k] > most;

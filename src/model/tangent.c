@@ -12,14 +12,14 @@ enum { L = ATVI_LANES };
 
 static void solver(const atvi_model *m, atvi_model_work *w) {
   const atvi_idx size = m->times.n_output * m->states.n * L;
-  if (w->steady)
-    atvi_ode_tangent(&m->odes.steady, w->steady, w->hoist, w->dot.guess, w->dot.hoist, w->dot.y0);
-  if (w->by_other != (1u << L) - 1)
+  if (w->start.ode)
+    atvi_ode_tangent(&m->odes.steady, w->start.ode, w->hoist, w->dot.guess, w->dot.hoist, w->dot.y0);
+  if (w->second.lanes != (1u << L) - 1)
     atvi_ode_tangent(&m->odes.fit, w->ode, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout);
-  if (!w->by_other) return;
-  atvi_ode_tangent(&m->choice.other, w->other, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout2);
+  if (!w->second.lanes) return;
+  atvi_ode_tangent(&m->choice.other, w->second.ode, w->hoist, w->dot.y0, w->dot.hoist, w->dot.yout2);
   for (atvi_idx i = 0; i < size; i++)
-    if (w->by_other >> (i % L) & 1) w->dot.yout[i] = w->dot.yout2[i];
+    if (w->second.lanes >> (i % L) & 1) w->dot.yout[i] = w->dot.yout2[i];
 }
 
 static double *at(const atvi_model *m, double *states, atvi_idx output) {
@@ -50,7 +50,7 @@ static void tangents(const atvi_model *m, atvi_model_work *w, double lp[L], doub
   for (int l = 0; l < L; l++) lp[l] = w->dot.value[l], ll[l] = 0;
   atvi_graph_prog_run(&t->setup, w->scratch, theta,
                       (double *const[]){w->dot.setup, y0, arg, w->dot.hoist,
-                                        w->steady ? w->dot.guess : w->dot.y0, w->dot.arg});
+                                        w->start.ode ? w->dot.guess : w->dot.y0, w->dot.arg});
   if (m->odes.any) solver(m, w);
   rows(m, w, ll);
   if (!m->prog.has_extra) return;

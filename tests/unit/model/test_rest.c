@@ -209,7 +209,7 @@ static void cascades_start_from_zero(void) {
   m->target.ops->eval(m, work, &(atvi_batch){.B = 1, .theta = &theta, .log_lik = &ll, .grad_lik = &gl});
   CHECK_REL(ll, normal(0.3, P, 0.5), 1e-12);
   CHECK_REL(gl, (0.3 - P) / 0.25 / 128, 1e-12);
-  CHECK(atvi_ode_effort_of(((atvi_model_work *)work)->steady).steps < 80);
+  CHECK(atvi_ode_effort_of(((atvi_model_work *)work)->start.ode).steps < 80);
   m->target.ops->work_free(work);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
