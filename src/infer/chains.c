@@ -10,14 +10,13 @@
 
 enum {
   CHAINS_MOST = 1024, /* input: chains; more would each be too short to judge */
-  STORE_ESS = 5120,   /* effective draws that the store has room for, at least; five times the default */
+  STORE_ESS =
+      2 * ATVI_VI_LOOK, /* effective draws that the store has room for, at least; four times the default */
 };
 /* Good checkpoints in a row: stopping at the first favours chains that have not seen the tails yet. */
 enum { PASSES = 2 };
 #define BLOCK_S 0.1     /* time: seconds of a block: stop requests are heard in time, threads seldom wait */
 #define CHECK_RATIO 1.2 /* of the iterations at two checkpoints: a run is at most two fifths too long */
-/* Share of all kept states whose log density is below that of chains which have arrived, and of chains that may be left out. */
-#define ARRIVED 0.125
 
 /* ---- options ---- */
 
@@ -151,7 +150,7 @@ static void find_absent(atvi_chains *c) {
   for (atvi_idx k = 0; k < c->m; k++)
     for (atvi_idx i = 0; i < kept.n; i++) x[k * kept.n + i] = log_density(c, k, kept.first + i);
   atvi_math_sort(c->m * kept.n, x, NULL, x + c->m * kept.n);
-  double level = x[(atvi_idx)(ARRIVED * (double)(c->m * kept.n))];
+  double level = x[(atvi_idx)(ATVI_SMALL * (double)(c->m * kept.n))];
   for (atvi_idx k = 0; k < c->m; k++) {
     when[k] = 0;
     while (when[k] < kept.n && log_density(c, k, kept.first + when[k]) < level) when[k]++;
@@ -163,7 +162,7 @@ static void find_absent(atvi_chains *c) {
     c->absent[k] = when[k] > patience && c->mass[k] < most - ATVI_NEGLIGIBLE;
     n_absent += c->absent[k];
   }
-  if ((double)n_absent > ARRIVED * (double)c->m) { /* too many for an accident: R-hat has the word */
+  if ((double)n_absent > ATVI_SMALL * (double)c->m) { /* too many for an accident: R-hat has the word */
     memset(c->absent, 0, (size_t)c->m * sizeof *c->absent);
     return;
   }

@@ -11,7 +11,7 @@
  * Judgement  at checkpoints spaced by a fifth of the way so far. A run ends when R-hat and both ESS are good
  *            for every parameter at two checkpoints in a row.
  * Storage    every thin-th state; when the store is full every second one is dropped and thin doubles.
- *            However long a run is, the store takes 8 (d + 2) states_per_ess max(5120, ess) bytes: 14 MB for
+ *            However long a run is, the store takes 8 (d + 2) states_per_ess max(4096, ess) bytes: 14 MB for
  *            40 parameters and the defaults.
  * Threads    a group runs a whole block alone. Where blocks end follows the clock and means nothing to the
  *            results: random numbers belong to (seed, iteration, chain), adaptation and checkpoints to

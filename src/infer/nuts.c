@@ -32,7 +32,7 @@ enum {
   WINDOW = 25,                            /* iterations of the first window, as in Stan */
   WINDOWS = 6,                            /* that one chain has; many together have fewer */
   WINDOW_DRAWS = WINDOW << (WINDOWS - 1), /* draws of all chains together in the last one: Stan's has 500 */
-  LAST = 40,                              /* iterations; Stan's are 50 */
+  LAST = 2 * WINDOW,                      /* iterations, as in Stan */
   EARLY_DEPTH = 6, /* of trees before the first variances are known: the metric may be hopeless yet */
   FINE = 4,        /* iterations of which one has steps as much shorter, after a divergence; a power of 2 */
 };

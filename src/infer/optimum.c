@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Relative to 1 + |log posterior|, per prior standard deviation: what its differences can show. */
-#define TOL_GRAD 1e-8
 #define RUNAWAY (1 / ATVI_ROUNDED) /* nats that the log posterior could still rise: it has no maximum */
 enum { MODES_SHOWN = 3 };          /* words: other modes in messages; the rest is counted */
 static const char GRADIENT[] = "the gradient was not finite";
@@ -112,7 +110,7 @@ static void search_item(void *arg, atvi_idx item, int worker) {
                           .lower = m->lower,
                           .upper = m->upper,
                           .max_evals = m->opts.max_evals,
-                          .tol_grad = TOL_GRAD};
+                          .tol_grad = ATVI_ROUNDING};
   atvi_lbfgs_info info = {.value = NAN};
   o.s->ended = NULL;
   atvi_math_lbfgs(m->starts->d, &opts, r->y, o.s->work, &info);

@@ -25,7 +25,8 @@
 
 enum {
   LOOK_MIN =
-      4000, /* kept states of all chains before the criteria are looked at: tails have 1 in 20 of them */
+      2 *
+      ATVI_VI_LOOK, /* kept states of all chains before the criteria are looked at: tails have 1 in 20 of them */
   FIRST_CHECK = 400, /* iterations per parameter before that: about as many as adaptation takes */
   ANNEAL = 30,       /* iterations of annealing for each parameter, and for ten more */
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/scan.h"
 #include "infer/vi_tuning.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #define PITCH                                                                                                \
   0.36 /* between places, which are evenly spaced up to about ATVI_NEAR, and by a factor beyond it */
-#define SILENT 700.0     /* nats below the top: as good as none */
-#define POWER_LEAST 1.25 /* of a tail: less might have no integral */
-#define POWER_MOST 30.0  /* of a tail: more would be shorter than those of any density that is worth a look */
+#define SILENT (-log(DBL_MIN)) /* nats below the top: as good as none */
+#define POWER_LEAST 1.25       /* of a tail: less might have no integral */
 
 void atvi_infer_scan_places(double *y) {
   const int half = ATVI_SCAN_FIRST / 2;
@@ -50,7 +50,7 @@ static double segment(double a, double b) {
 
 /* The power with which the density falls from one node to the next, which is further out. */
 static double falls(double y0, double f0, double y1, double f1) {
-  return fmin(fmax((f0 - f1) / log(fabs(y1 / y0)), POWER_LEAST), POWER_MOST);
+  return fmin(fmax((f0 - f1) / log(fabs(y1 / y0)), POWER_LEAST), ATVI_FOLDS);
 }
 
 bool atvi_infer_scan_close(atvi_scan *s) {

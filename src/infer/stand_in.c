@@ -9,7 +9,6 @@ enum {
   DEGREE = 4, /* of the polynomial, at most: terms grow with the dimension to this power */
 };
 enum { PARTS = 16 }; /* memory: parts of the points, whose sums are added in order */
-#define ENOUGH 3e-4  /* of the first residual: with 1e-3 q was led astray now and then, with 1e-2 always */
 
 struct atvi_stand_in {
   atvi_ctx *ctx;
@@ -400,7 +399,8 @@ static void conjugate_gradients(job *j, double *b, double *room) {
   for (int k = 0; k < ATVI_ITERATIONS; k++) {
     for (atvi_idx t = 0; t < n; t++) z[t] = b[t] / diag[t];
     double now = dot(n, b, z);
-    if (!(now > ENOUGH * ENOUGH * first)) break;
+    /* a ten thousandth of the first residual: with 1e-3 q was led astray now and then, with 1e-2 always */
+    if (!(now > ATVI_ROUNDING * first)) break;
     for (atvi_idx t = 0; t < n; t++) p[t] = z[t] + (k > 0 ? now / before * p[t] : 0);
     set_slopes(&s->t, p, slope);
     j->coef = p;

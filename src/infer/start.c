@@ -7,16 +7,16 @@
  * regions are avoided; with an uninformative likelihood beta = 1. Either way every region that competes at
  * temperature 1/beta gets its share of the starts, so that several modes stay visible to R-hat. */
 #include "infer/chains.h"
+#include "infer/vi_tuning.h"
 #include "math/rng.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-  ROUND = 200,                /* points drawn at a time */
-  SPREAD = 4000,              /* points that tell the scale of the parameters */
-  TRIES_PER = 10,             /* tries per wanted point before going on with fewer */
-  GIVE_UP = TRIES_PER * ROUND /* tries without any success: the model cannot be evaluated */
+  ROUND = ATVI_BATCH,           /* points drawn at a time */
+  SPREAD = ATVI_ROUNDS * ROUND, /* points that tell the scale of the parameters */
+  GIVE_UP = ATVI_ROUNDS * ROUND /* tries without any success: the model cannot be evaluated */
 };
 
 /* Where the prior cannot be drawn: uniform in a finite box; beyond a single bound and on the whole line
@@ -134,7 +134,7 @@ atvi_status atvi_infer_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t se
   s->ctx = ctx;
   s->from_prior = t->ops->prior_draw != NULL;
   double begun = atvi_clock_s();
-  atvi_idx limit = want * TRIES_PER > GIVE_UP ? want * TRIES_PER : GIVE_UP;
+  atvi_idx limit = want * ATVI_ROUNDS > GIVE_UP ? want * ATVI_ROUNDS : GIVE_UP;
   while (s->n < want && s->tried < limit && (s->n > 0 || s->tried < GIVE_UP)) {
     if (atvi_stop_asked(ctx)) {
       atvi_infer_starts_free(s);

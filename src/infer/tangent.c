@@ -18,9 +18,8 @@
 #include <math.h>
 
 enum { DIRECTIONS = ATVI_LANES / 2 }; /* of the prior, and as many of the likelihood */
-/* Relative difference that rounding may make where little of it is seen in tangents: 2e-12 in the examples, 1e-10 in the targets of bench/trust, 1e-9
+/* ATVI_ROUNDED is the relative difference that rounding may make where little of it is seen in tangents: 2e-12 in the examples, 1e-10 in the targets of bench/trust, 1e-9
  * where implicit steps solve for states of very different sizes. Wrong rules are wrong in the first digits. */
-static const double TOL = 1e-7;
 /* Times the rounding that was seen, of which there are two samples, is rounding. */
 static const double SAFETY = 100;
 
@@ -141,7 +140,7 @@ static atvi_status compare_point(comparing *c) {
   set_scales(c);
   draw_directions(c);
   ask(c);
-  for (int part = 0; part < 2; part++) c->tol[part] = fmax(TOL, SAFETY * rounding(c, part));
+  for (int part = 0; part < 2; part++) c->tol[part] = fmax(ATVI_ROUNDED, SAFETY * rounding(c, part));
   /* where rounding may be that large, it says nothing that the two differ, or that they do not */
   bool known = fmax(c->tol[0], c->tol[1]) <= ATVI_TINY;
   for (int b = 0; b < 2 * DIRECTIONS; b++) known = known && !isnan(c->dot[b / DIRECTIONS][b]);

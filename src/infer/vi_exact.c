@@ -19,9 +19,9 @@ enum {
   L = ATVI_LANES,
   CHAINS = ATVI_EXACT_CHAINS,
   GROUPS = CHAINS / L,
-  WARMUP = 200,    /* iterations; steps that are adapted settle within half of them */
-  ADAPT = 5,       /* iterations between two changes of the steps: 160 moves of all chains */
-  KEEP_MIN = 2000, /* iterations before the criteria are looked at: what q misses is found late */
+  WARMUP = 200,            /* iterations; steps that are adapted settle within half of them */
+  ADAPT = 5,               /* iterations between two changes of the steps: 160 moves of all chains */
+  KEEP_MIN = ATVI_VI_LOOK, /* iterations before the criteria are looked at: what q misses is found late */
 };
 #define TAIL 0.2 /* of the effective size wanted is wanted of the largest hundredth of the weights */
 

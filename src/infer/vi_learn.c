@@ -18,11 +18,9 @@ enum {
   LESSON = ATVI_VI_TEST,
   WIDE = ATVI_VI_PROBES, /* draws of a lesson that are wider than q */
   OWN = LESSON - WIDE,   /* draws of q */
-  ROUNDS = 6,            /* of training between two lessons, at most: the stand-in is not worth more */
 };
 #define PER_DIM                                                                                              \
   2.0 /* effective draws per dimension: with fewer, hardly any point is where the posterior is */
-#define BETTER 1.02 /* times what draws are worth, by which a lesson must improve it */
 
 struct atvi_vi_lessons {
   atvi_stand_in *stand_in;
@@ -174,7 +172,7 @@ static atvi_status study(atvi_vi *v, lessons *c, const atvi_member *m) {
 static atvi_status practise(atvi_vi *v, lessons *c, atvi_member *m) {
   atvi_vi_rounds_opts o = {.beta = 1,
                            .step = HUGE_VAL,
-                           .most = ROUNDS,
+                           .most = ATVI_REPEATS,
                            .halvings = (int)v->tuning.halvings,
                            .last = v->size,
                            .thorough = true};
@@ -199,7 +197,7 @@ static atvi_status learn(atvi_vi *v, lessons *c, atvi_member *m, double part, in
        k < most && !*enough && idle < ATVI_REPEATS && has_room(c) && !atvi_infer_vi_over(v); k++) {
     ATVI_TRY(practise(v, c, &at));
     *now = take_lesson(v, c, &at);
-    idle = now->share > BETTER * best.share ? 0 : idle + 1;
+    idle = now->share > (1 + ATVI_SLIGHT) * best.share ? 0 : idle + 1;
     *enough = atvi_infer_vi_is_enough(v, part, ATVI_VI_GRADIENT_RUNS * LESSON,
                                       before.share > 0 ? &before : NULL, now);
     if (now->share > best.share || *enough) {

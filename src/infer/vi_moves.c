@@ -31,7 +31,7 @@ enum { L = ATVI_LANES };
 enum { FINE = 4 };
 /* Relative, of step sizes: no trajectory closes on itself again and again (Neal 2011, 3.2). */
 #define JITTER 0.2
-#define LENGTH 2.5 /* of a trajectory, at most: half of a period of the standard normal is 3.1 */
+#define LENGTH acos(-1) /* of a trajectory, at most: half of a period of the standard normal */
 /* Share of jumps that are drawn from the heavy-tailed part: it costs as much of the others. */
 #define HEAVY 0.125
 static const uint32_t SHARED = UINT32_MAX / 2; /* numbers that a group shares; above any chain */

@@ -9,6 +9,8 @@
 #define ATVI_INFER_VI_TUNING_H
 
 #include "core/core.h"
+#include <float.h>
+#include <math.h>
 
 #define ATVI_VI_TUNABLES(X)                                                                                  \
   /* the ladder (vi_train.c) */                                                                              \
@@ -118,7 +120,9 @@ enum {
   ATVI_REPEATS =
       4, /* times that a search or training goes on from what it has, or in vain, at most: by then nothing new is found */
 };
-#define ATVI_ROUNDING 1e-9 /* relative, of a coordinate: the way to theta and back */
+#define ATVI_ROUNDING                                                                                        \
+  sqrt(                                                                                                      \
+      DBL_EPSILON) /* relative, half of the digits: of a coordinate, the way to theta and back; of a gradient */
 #define ATVI_ROUNDED                                                                                         \
   1e-6 /* of 1 + the size of a log density, or of a maximum of one: what rounding makes of 0 */
 #define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */

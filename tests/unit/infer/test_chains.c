@@ -138,7 +138,7 @@ static void ends_after_two_good_checkpoints(void) {
   done_with(d);
 }
 
-/* The store takes 4 max(5120, ess) states however long the run is, and they stay evenly spaced. */
+/* The store takes 4 max(4096, ess) states however long the run is, and they stay evenly spaced. */
 static void memory_does_not_grow_with_the_run(void) {
   long before = test_allocs, allocs[2];
   for (int k = 0; k < 2; k++) {
@@ -147,7 +147,7 @@ static void memory_does_not_grow_with_the_run(void) {
     o.max_iter = k ? 300000 : 3000;
     o.chains = 3;
     atvi_draws *d = sample(&t, &o, 1);
-    CHECK_INT(t.c.room, 4 * 5120 / 3 / 2 * 2);
+    CHECK_INT(t.c.room, 4 * 4096 / 3 / 2 * 2);
     CHECK_INT(t.c.thin, k ? 64 : 1);
     CHECK_INT(d->made->end, ATVI_END_LIMIT);
     CHECK_INT(t.c.done, o.max_iter);

@@ -346,7 +346,7 @@ static void keeps_to_its_limits(void) {
   o.max_iter = 400;
   d = sample(&t, &o, 2);
   CHECK_INT(d->made->end, ATVI_END_LIMIT);
-  CHECK_INT(d->n, 16 * (400 - 165)); /* 50 + 25 + 50 + 40 are warm-up */
+  CHECK_INT(d->n, 16 * (400 - 175)); /* 50 + 25 + 50 + 50 are warm-up */
   done_with(d);
   o.max_iter = 16;
   d = sample(&t, &o, 2);
@@ -398,7 +398,7 @@ static void refuses(toy *t, const atvi_chains_opts *o, atvi_status code, const c
 static void refuses_what_is_wrong(void) {
   toy t = {.lik = never};
   toy_set(&t, 2, -1, 1);
-  refuses(&t, NULL, ATVI_EMODEL, "none of 2000 draws from the prior could be evaluated");
+  refuses(&t, NULL, ATVI_EMODEL, "none of 4096 draws from the prior could be evaluated");
   t.lik = no_gradient;
   refuses(&t, NULL, ATVI_EMODEL, "the gradient is not finite at any of 16 starting points");
   t.lik = two_modes;

@@ -304,7 +304,7 @@ static void refuses_what_is_wrong(void) {
   atvi_draws *d;
   CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   CHECK_STATUS(atvi_infer_ram_run(ctx, ev, NULL, &d), ATVI_EMODEL);
-  CHECK(strstr(atvi_errmsg(ctx), "none of 2000 draws from the prior could be evaluated"));
+  CHECK(strstr(atvi_errmsg(ctx), "none of 4096 draws from the prior could be evaluated"));
   CHECK(strstr(atvi_errmsg(ctx), "step limit"));
   CHECK(d == NULL);
   for (int k = 0; k < 9; k++) {

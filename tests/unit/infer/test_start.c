@@ -16,7 +16,7 @@ static void points_are_prior_draws_with_their_density(void) {
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
   atvi_ctx *ctx = test_ctx();
   atvi_starts *s = look(ctx, &t, 300);
-  CHECK(s->n == 300 && s->from_prior && s->tried == 400);
+  CHECK(s->n == 300 && s->from_prior && s->tried == 512);
   for (atvi_idx i = 0; i < s->n; i++) {
     double x[3], g[3] = {0}, want[3], lp = 0, unused;
     toy_draw(&t, NULL, 5, i, 1, want);
@@ -28,7 +28,7 @@ static void points_are_prior_draws_with_their_density(void) {
     CHECK_ABS(s->log_prior[i], lp, 1e-13);
     CHECK_ABS(s->log_lik[i], toy_chain(&t, x, g, NULL), 1e-10);
   }
-  for (int j = 0; j < 3; j++) CHECK_REL(s->scale[j], 2.5, 4 / sqrt(2 * 4000.0)); /* four standard errors */
+  for (int j = 0; j < 3; j++) CHECK_REL(s->scale[j], 2.5, 4 / sqrt(2 * 4096.0)); /* four standard errors */
   atvi_infer_starts_free(s);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -71,7 +71,7 @@ static void spreads_without_a_prior(void) {
   t.param[2].upper = t.upper[2] = 6;
   atvi_ctx *ctx = test_ctx();
   atvi_starts *s = look(ctx, &t, 400);
-  CHECK(!s->from_prior && s->n == 400 && s->tried == 400);
+  CHECK(!s->from_prior && s->n == 400 && s->tried == 512);
   int negative = 0;
   for (atvi_idx i = 0; i < s->n; i++) {
     CHECK(s->theta[i] > 3 && s->theta[s->cap + i] < -2);
@@ -151,7 +151,7 @@ static void refuses_and_explains(void) {
   CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 0, &s), ATVI_EINVAL);
   CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 10, &s), ATVI_EMODEL);
   CHECK(s == NULL);
-  CHECK(strstr(atvi_errmsg(ctx), "toy: none of 2000 draws from the prior could be evaluated; for 2000 of "
+  CHECK(strstr(atvi_errmsg(ctx), "toy: none of 4096 draws from the prior could be evaluated; for 4096 of "
                                  "them the likelihood is zero"));
   CHECK_INT(atvi_errcode(ctx), ATVI_CODE_LIKELIHOOD_ZERO);
   test_fail_at = test_allocs + 1;
