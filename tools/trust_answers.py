@@ -332,6 +332,36 @@ def regression20():
 
 
 @target
+def flat_regression():
+    """b given sigma is normal, and sigma^2 has an inverse gamma distribution with shape (n - k - 1) / 2."""
+    y, x = column("flat_regression.csv", "y"), [column("flat_regression.csv", c) for c in ("x", "z")]
+    rows = [[1.0, a, b] for a, b in zip(*x)]
+    n, k = len(y), 3
+    xx = [[sum(r[i] * r[j] for r in rows) for j in range(k)] for i in range(k)]
+    c = cholesky(xx)
+    b = solve(c, [sum(r[i] * v for r, v in zip(rows, y)) for i in range(k)])
+    inverse = [solve(c, [float(i == j) for j in range(k)])[i] for i in range(k)]
+    half = 0.5 * sum((v - sum(p * q for p, q in zip(r, b))) ** 2 for r, v in zip(rows, y))
+    a = 0.5 * (n - k - 1)
+    s2, s1 = half / (a - 1), sqrt(half) * exp(lgamma(a - 0.5) - lgamma(a))
+    z = -0.5 * (n - k) * log(2 * pi) - sum(log(c[i][i]) for i in range(k)) - log(2) + lgamma(a) - a * log(half)
+    return closed(z, {**{f"b.{i + 1}": (b[i], sqrt(s2 * inverse[i])) for i in range(k)}, "sigma": (s1, sqrt(s2 - s1 * s1))})
+
+
+@target
+def flat_logit():
+    """Flat priors; over the log odds at the centre of x, and b."""
+    x, y = column("flat_logit.csv", "x"), column("flat_logit.csv", "y")
+    centre = sum(x) / len(x)
+    rows = [(v - centre, w) for v, w in zip(x, y)]
+
+    def f(u):
+        return sum(binomial_logit(w, 1, u[0] + u[1] * v) for v, w in rows)
+
+    return quadrature("quadrature", ["a", "b"], f, [(-6, 6), (-3, 3)], ["b > 0.3"], lambda u: [u[0] - u[1] * centre, u[1]], {1: [0.3]}, n=60)
+
+
+@target
 def walk60():
     y = const("walk60", "y")
     rows = [prior_row(0, 0, 0.35)] + [({i: 1.0, i - 1: -1.0}, 0, 0.35, -log(0.35) - 0.5 * log(2 * pi)) for i in range(1, 60)]

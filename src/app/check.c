@@ -40,7 +40,7 @@ static int describe_param(atvi_text *out, int width, atvi_idx n, const atvi_lang
   int used = (int)(strlen(p->name) + strlen(dots) + strlen(last));
   if (!out) return used;
   atvi_io_text_add(out, "  %s%s%s%*s %-12s in [", p->name, dots, last, used < width ? width - used : 0, "",
-                   atvi_lang_dist_get(p->dist)->name);
+                   p->flat ? "flat" : atvi_lang_dist_get(p->dist)->name);
   bounds(out, p->lower);
   atvi_io_text_add(out, ", ");
   bounds(out, p->upper);
@@ -53,7 +53,7 @@ static atvi_idx alike(const atvi_lang_param *p, atvi_idx n) {
   enum { MANY = 9 };
   atvi_idx k = 1;
   while (k < n && p[k].place.line == p->place.line && p[k].place.column == p->place.column &&
-         p[k].dist == p->dist && p[k].lower == p->lower && p[k].upper == p->upper)
+         p[k].dist == p->dist && p[k].flat == p->flat && p[k].lower == p->lower && p[k].upper == p->upper)
     k++;
   return k >= MANY ? k : 1;
 }

@@ -131,6 +131,13 @@ bool atvi_app_no_data(const atvi_loaded *l) {
   return lang->n_observe > 0;
 }
 
+const char *atvi_app_flat(const atvi_loaded *l) {
+  const atvi_lang *lang = l->model->lang;
+  for (atvi_idx i = 0; i < lang->n_all; i++)
+    if (lang->all[i].flat) return lang->all[i].name;
+  return NULL;
+}
+
 atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_load_opts *use,
                           atvi_loaded *out) {
   atvi_model_load_opts how = use ? *use : (atvi_model_load_opts){0};

@@ -37,6 +37,8 @@ ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts
 void atvi_app_unload(atvi_loaded *l);
 /* Whether the model has observations but every value is missing. */
 bool atvi_app_no_data(const atvi_loaded *l);
+/* The name of a parameter whose prior is flat; NULL: there is none. */
+const char *atvi_app_flat(const atvi_loaded *l);
 
 /* Largest error of the log likelihood by the model's solver at n points theta[d][n]; NaN if none could be
  * compared. */

@@ -15,6 +15,7 @@
 #include "io/json.h"
 #include "sim/record.h"
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,13 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_NO_DATA,
                             "Every observation is missing: the data say nothing, and this is the prior."));
+  const char *flat = atvi_app_flat(l);
+  if (flat && (isfinite(y->draws->made->log_evidence)))
+    ATVI_TRY(atvi_draws_say(
+        y->draws, ATVI_NOTE, ATVI_CODE_PRIOR_FLAT,
+        "The prior of %s is flat, with density 1 everywhere: the log evidence compares models only "
+        "if they have the same flat parameters.",
+        flat));
   const char *gaps;
   ATVI_TRY(atvi_app_gaps(pool, l->model->lang, &gaps));
   if (gaps) ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_GAPS, "Gaps in %s.", gaps));

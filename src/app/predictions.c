@@ -347,6 +347,7 @@ static atvi_prior prior_of(const atvi_lang *lang, const char *name) {
   for (atvi_idx i = 0; i < lang->n_param; i++) {
     const atvi_lang_param *p = &lang->param[i];
     if (strcmp(p->name, name) != 0) continue;
+    if (p->flat) return (atvi_prior){0};
     for (int k = 0; k < p->n_arg; k++)
       if (!atvi_graph_is_const(lang->graph, p->arg[k], &out.arg[k])) return (atvi_prior){0};
     out.dist = atvi_lang_dist_get(p->dist)->name;
@@ -393,7 +394,7 @@ static atvi_status draw_prior(const atvi_loaded *l, atvi_draws *d) {
   const atvi_target *t = l->target;
   void *work = atvi_model_evaluator_work(l->ev);
   double *x;
-  if (!t->ops->prior_draw || d->n_col != t->d + t->n_derived) return ATVI_OK;
+  if (!t->ops->prior_draw || atvi_app_flat(l) || d->n_col != t->d + t->n_derived) return ATVI_OK;
   ATVI_TRY(atvi_draws_group_new(d, "prior", d->n_col, PRIOR_DRAWS, NULL, &x));
   /* not the draws from which a simulation study takes its truths */
   atvi_rng rng = atvi_math_rng_at(d->made->seed, ATVI_STREAM_PREDICT, 1, 0);

@@ -30,6 +30,12 @@ static atvi_status prepare(sbc *x) {
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
   ATVI_TRY(atvi_app_replicate_sets(x->ctx, x->l));
+  if (atvi_app_flat(x->l))
+    return ATVI_FAIL(x->ctx, ATVI_EMODEL,
+                     "%s: error: the prior of '%s' is flat, and truths cannot be drawn from it\nhint: give "
+                     "it a prior, or use "
+                     "atvi study",
+                     x->opts->all.model.path, atvi_app_flat(x->l));
   if (x->l->model->prog.has_extra)
     return ATVI_FAIL(
         x->ctx, ATVI_EMODEL,

@@ -549,6 +549,12 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   const atvi_target *t = l->target;
   void *work = atvi_model_evaluator_work(l->ev);
   job j = {0};
+  if (o->prior > 0 && atvi_app_flat(l))
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s: error: the prior of '%s' is flat, and cannot be drawn from\nhint: give it a prior, "
+                     "or simulate at "
+                     "draws of a fit",
+                     o->model.path, atvi_app_flat(l));
   ATVI_TRY(plan(ctx, pool, o, l, &j));
   if (o->prior > 0)
     t->ops->prior_draw(t->self, work, o->seed, ATVI_TRUTH_FIRST, j.B, j.theta);

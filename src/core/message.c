@@ -47,6 +47,7 @@ static const char *const CODE[ATVI_CODES] = {
     [ATVI_CODE_RUNS_FAILED] = "runs-failed",
     [ATVI_CODE_SOLVER_ERROR] = "solver-error",
     [ATVI_CODE_SOLVER_CHOSEN] = "solver-chosen",
+    [ATVI_CODE_PRIOR_FLAT] = "prior-flat",
     [ATVI_CODE_NO_DATA] = "no-data",
     [ATVI_CODE_GAPS] = "gaps",
     [ATVI_CODE_HELD_OUT] = "held-out",

@@ -200,7 +200,8 @@ typedef struct ast_stmt {
     atvi_idx n_term;
     ast_expr **term; /* OBSERVE: [n_term] EX_CALL, a sum of processes instead of a distribution */
   } dist;
-  struct { /* bounds, limits */
+  bool flat; /* PARAM: no prior */
+  struct {   /* bounds, limits */
     bool given;
     atvi_place at;
     ast_expr *lower, *upper;

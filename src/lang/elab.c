@@ -41,7 +41,7 @@ static bool values(elab *e, elab_kind kind, atvi_idx *n, atvi_lang_value **out) 
 }
 
 static bool log_terms(elab *e) {
-  atvi_node sum = atvi_graph_const(e->g, 0);
+  atvi_node sum = e->lang->log_flat;
   elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "logp", .data = -1};
   for (atvi_idx i = 0; i < e->file->n; i++) {
     if (e->file->stmt[i].kind != KW_LOGP) continue;

@@ -91,6 +91,34 @@ static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
   return true;
 }
 
+/* A flat prior is not a distribution, which everything that draws from the prior or begins there needs. A proper reference takes its place,
+ * and the log density of the reference is taken off the likelihood: their product is that of the flat one, exactly. Its tails fall slowly, so
+ * that it has something to say about every order of magnitude. */
+static const double REFERENCE_SCALE =
+    10; /* its quartiles, in the parameter's unit; which number does not matter much */
+
+static bool flat(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
+  double end[2] = {-INFINITY, INFINITY};
+  if (st->range.given && (!atvi_lang_number(e, vars, st->range.lower, "a bound", &end[0]) ||
+                          !atvi_lang_number(e, vars, st->range.upper, "a bound", &end[1])))
+    return false;
+  if (!(end[0] < end[1])) {
+    atvi_lang_error(e->s, st->range.at, "the lower one comes first", "the bounds (%g, %g) are empty", end[0],
+                    end[1]);
+    return false;
+  }
+  bool box = isfinite(end[0]) && isfinite(end[1]);
+  double arg[2] = {isfinite(end[0]) ? end[0] : isfinite(end[1]) ? end[1] : 0, box ? end[1] : REFERENCE_SCALE};
+  p->flat = true;
+  p->dist = box ? ATVI_DIST_UNIFORM : ATVI_DIST_CAUCHY;
+  p->n_arg = 2;
+  for (int k = 0; k < 2; k++) p->arg[k] = atvi_graph_const(e->g, arg[k]);
+  p->lower = end[0];
+  p->upper = end[1];
+  p->truncated = !box && (isfinite(end[0]) || isfinite(end[1]));
+  return true;
+}
+
 /* param x in (a, b): uniform. */
 static bool bounds_only(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
   double end[2];
@@ -98,8 +126,10 @@ static bool bounds_only(elab *e, const ast_stmt *st, const elab_binding *vars, a
       !atvi_lang_number(e, vars, st->range.upper, "a bound", &end[1]))
     return false;
   if (!(end[0] < end[1]) || isinf(end[0]) || isinf(end[1])) {
-    atvi_lang_error(e->s, st->range.at, "without a prior the bounds mean a uniform prior on them",
-                    "the bounds (%g, %g) must be finite and ascending", end[0], end[1]);
+    atvi_lang_error(
+        e->s, st->range.at,
+        "without a prior the bounds mean a uniform prior on them; for none: param x ~ flat in (0, inf)",
+        "the bounds (%g, %g) must be finite and ascending", end[0], end[1]);
     return false;
   }
   p->dist = ATVI_DIST_UNIFORM;
@@ -151,7 +181,9 @@ static bool param(elab *e, const elab_symbol *sym, elab_loop *loop, atvi_idx k, 
   p->place = sym->at;
   p->name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
   if (!p->name || !map_name(e, st, &p->map)) return false;
-  if (!st->dist.args) {
+  if (st->flat) {
+    if (!flat(e, st, loop->vars, p)) return false;
+  } else if (!st->dist.args) {
     if (!bounds_only(e, st, loop->vars, p)) return false;
   } else {
     if (!atvi_lang_dist(e, st, true, &p->dist)) return false;
@@ -248,6 +280,10 @@ bool atvi_lang_params(elab *e) {
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_PARAM && e->symbol[i]->level < e->in.level) outside += e->symbol[i]->total;
   e->lang->log_prior = atvi_graph_sum(e->g, n - outside, term + outside);
+  atvi_idx flats = 0;
+  for (atvi_idx i = outside; i < n; i++)
+    if (e->lang->param[i].flat) term[flats++] = atvi_graph_op1(e->g, ATVI_OP_NEG, term[i]);
+  e->lang->log_flat = atvi_graph_sum(e->g, flats, term);
   if (atvi_graph_failed(e->g)) return atvi_lang_nomem(e->s), false;
   return no_circles(e);
 }

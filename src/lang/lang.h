@@ -39,7 +39,8 @@ typedef struct {
   atvi_node arg[ATVI_DIST_ARGS]; /* may depend on other parameters */
   double lower, upper;           /* box of the support, from prior and bounds; infinite where open */
   bool truncated;                /* bounds were given: the density is renormalised to them */
-  const char *map;               /* "auto" unless the file says otherwise */
+  bool flat;       /* no prior: the one here serves as reference, and log_extra takes it away again */
+  const char *map; /* "auto" unless the file says otherwise */
   atvi_place place;
 } atvi_lang_param;
 
@@ -278,7 +279,8 @@ typedef struct atvi_lang {
   atvi_idx n_param;
   atvi_lang_param *param;
   atvi_node log_prior; /* sum over parameters, normalised */
-  atvi_node log_extra; /* sum of `logp` terms, parameters only; a constant 0 if none */
+  atvi_node log_extra; /* sum of `logp` terms, parameters only, and of log_flat; a constant 0 if none */
+  atvi_node log_flat;  /* what takes away the references of flat priors; a constant 0 if none */
   atvi_idx n_derived;
   atvi_lang_value *derived;
   atvi_idx n_delay;

@@ -166,11 +166,20 @@ static bool parse_const(ast_parser *p, ast_stmt *st) {
   return (!atvi_lang_eat(p, "columns") && !atvi_lang_eat(p, "column")) || parse_columns(p, st);
 }
 
+/* `flat`, or `flat()` */
+static bool flat(ast_parser *p, ast_stmt *st) {
+  if (p->tok->kind != TOK_NAME || strcmp(p->tok->word->text, "flat") != 0) return false;
+  st->flat = true;
+  st->dist.at = p->tok++->at;
+  if (p->tok[0].kind == '(' && p->tok[1].kind == ')') p->tok += 2;
+  return true;
+}
+
 static bool parse_param(ast_parser *p, ast_stmt *st) {
   if (!define(p, st) || !dims(p, st)) return false;
   if (p->tok->kind == '~') {
     p->tok++;
-    if (!distribution(p, st)) return false;
+    if (!flat(p, st) && !distribution(p, st)) return false;
   }
   if (atvi_lang_eat(p, "in") && !range(p, st)) return false;
   if (atvi_lang_eat(p, "map")) {
@@ -178,12 +187,14 @@ static bool parse_param(ast_parser *p, ast_stmt *st) {
     st->column.time_at = p->tok->at;
     if (!atvi_lang_expect(p, TOK_NAME, "one of auto, surjection, probit, logit, log, none")) return false;
   }
-  if (st->dist.args || st->range.given) return true;
+  if (st->dist.args || st->range.given || st->flat) return true;
   if (p->tok->kind == '=')
     atvi_lang_error(p->s, p->tok->at, "a fixed number is a 'const'", "a parameter has a prior, not a value");
   else
-    atvi_lang_error(p->s, st->at, "for example: param x ~ normal(0, 1), or param x in (0, 1)",
-                    "parameter '%s' has no prior", st->name->text);
+    atvi_lang_error(
+        p->s, st->at,
+        "for example: param x ~ normal(0, 1), or param x in (0, 1); without a prior: param x ~ flat",
+        "parameter '%s' has no prior", st->name->text);
   return false;
 }
 

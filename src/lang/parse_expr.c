@@ -259,10 +259,16 @@ static ast_expr *word(ast_parser *p) {
     atvi_lang_error(p->s, p->tok->at, "put brackets around it: (if ... then ... else ...)",
                     "'if' cannot stand here without brackets");
     return NULL;
-  default:
+  case KW_THEN:
+  case KW_ELSE:
+  case KW_AND:
+  case KW_OR:
+  case KW_NOT:
+  case KW_IN:
     atvi_lang_error(p->s, p->tok->at, "a number, a name or a bracket can stand here",
                     "'%s' is a word of the language and has no value", p->tok->word->text);
     return NULL;
+  default: return name(p); /* a word that begins statements may be a column of the data: state, model */
   }
 }
 

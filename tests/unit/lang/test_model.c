@@ -297,6 +297,14 @@ static void pulses_steps_and_settings(void) {
   CHECK(lang->kind == ATVI_MODEL_STATIC);
   CHECK_REL(value_at(ctx, lang, lang->log_extra, p, 0, NULL, NULL), -0.5 * 0.731 * 0.731 / 4 + 0.731, 1e-14);
   atvi_lang_free(lang);
+  lang = model(ctx, "param a ~ flat\nparam b ~ flat in (0, inf)\nparam c ~ flat in (-inf, 3)\n"
+                    "param d ~ flat() in (0, 4)\nlogp a\n");
+  const double at[4] = {0.731, 2.4, -1.6, 0.5};
+  CHECK(lang->n_param == 4 && lang->all[0].flat && lang->param[1].lower == 0 && lang->param[2].upper == 3);
+  double proper = value_at(ctx, lang, lang->log_prior, at, 0, NULL, NULL);
+  CHECK(isfinite(proper) && proper < 0);
+  CHECK_REL(value_at(ctx, lang, lang->log_extra, at, 0, NULL, NULL) + proper, 0.731, 1e-14);
+  atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver stiff tol 0.09 atol 0 maxsteps 1\n");
   CHECK(lang->solver == ATVI_SOLVER_STIFF && lang->tol_rel == 0.09 && lang->tol_abs == 0 &&
         lang->max_steps == 1);
