@@ -82,14 +82,14 @@ static atvi_tangent_info with(mistake k, size_t program) {
 
 static void wrong_ones_are_told(void) {
   /* the sign of the gradient of the log likelihood by b */
-  atvi_tangent_info y = with((mistake){.slot = 0, .at = 1, .factor = -1}, offsetof(atvi_model, setup_vjp));
+  atvi_tangent_info y = with((mistake){.slot = 0, .at = 1, .factor = -1}, offsetof(atvi_model, prog.setup_vjp));
   CHECK(y.wrong == 1 && y.param == 1 && !y.in_prior && y.worst > 1 && y.off > 0.1);
   CHECK_REL(y.gradient, -y.tangent, 1e-10);
   CHECK(y.x == AT[N] || y.x == AT[N + 1] || y.x == AT[N + 2] || y.x == AT[N + 3]);
-  y = with((mistake){.slot = 0, .at = 0, .factor = 1}, offsetof(atvi_model, setup_vjp));
+  y = with((mistake){.slot = 0, .at = 0, .factor = 1}, offsetof(atvi_model, prog.setup_vjp));
   CHECK_INT(y.wrong, 0);
   /* a rule of the equations: all that goes through them is a little off */
-  y = with((mistake){.slot = 0, .at = 1, .factor = 1 + 1e-4}, offsetof(atvi_model, ode.vjp));
+  y = with((mistake){.slot = 0, .at = 1, .factor = 1 + 1e-4}, offsetof(atvi_model, odes.fit.vjp));
   CHECK(y.wrong >= 3 && !y.in_prior && y.worst < 1e-2 && y.worst > 1e-6);
   CHECK(y.off > 1e-7);
 }
