@@ -11,13 +11,16 @@
  *
  *   figure cores <threads> <CPU s> <CPU s in jobs> <s of jobs on the threads> <s serial> <s to wake threads> <speed-up>
  *   figure cores_items <most items of a job> <jobs> <CPU s> <s on the threads>
- *   figure cores_serial <CPU s before the first job> <between jobs> <after the last> */
+ *   figure cores_serial <CPU s before the first job> <between jobs> <after the last>
+ *   figure cores_job <function> <jobs> <items> <CPU s> <s on the threads> <serial CPU s before them, since the last job> */
 #include "core/core.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { MOST = 1024, KINDS = 7 };
+enum { MOST = 1024, KINDS = 7, FUNCTIONS = 128 };
 #define WAKE_S                                                                                               \
   2e-5 /* to wake the threads for a job and to wait for the last: futexes on 16 cores, some 10 to 30 us */
 
@@ -30,7 +33,14 @@ static struct {
     long jobs;
     double cpu, span;
   } kind[KINDS];
+  struct function {
+    void (*fn)(void *, atvi_idx, int);
+    long jobs, items;
+    double cpu, span, before;
+  } function[FUNCTIONS];
 } seen;
+
+extern char __executable_start; /* of the linker: where the program was loaded */
 
 void __real_atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *, atvi_idx, int), void *arg);
 void __wrap_atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *, atvi_idx, int), void *arg);
@@ -41,7 +51,35 @@ static double cpu_s(clockid_t clock) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static struct function *function_of(void (*fn)(void *, atvi_idx, int)) {
+  int k = 0;
+  while (k < FUNCTIONS - 1 && seen.function[k].fn && seen.function[k].fn != fn) k++;
+  seen.function[k].fn = fn;
+  return &seen.function[k];
+}
+
+/* Items of jobs are static functions, whose names only binutils know. */
+static void name_of(const struct function *f, size_t size, char *name) {
+  char line[128];
+  snprintf(line, sizeof line, "addr2line -f -e /proc/%d/exe 0x%tx", (int)getpid(),
+           (char *)(uintptr_t)f->fn - &__executable_start);
+  FILE *out = popen(line, "r");
+  snprintf(name, size, "?");
+  if (!out) return;
+  if (fgets(name, (int)size, out)) name[strcspn(name, "\n")] = 0;
+  while (fgets(line, sizeof line, out))
+    ;
+  pclose(out);
+}
+
 static void report(void) {
+  for (int k = 0; k < FUNCTIONS && seen.function[k].fn; k++) {
+    const struct function *f = &seen.function[k];
+    char name[64];
+    name_of(f, sizeof name, name);
+    fprintf(stderr, "figure cores_job %s %ld %ld %.4f %.4f %.4f\n", name, f->jobs, f->items, f->cpu, f->span,
+            f->before);
+  }
   double all = cpu_s(CLOCK_PROCESS_CPUTIME_ID), cpu = 0, span = 0, wake = 0;
   for (int k = 0; k < KINDS; k++) {
     cpu += seen.kind[k].cpu, span += seen.kind[k].span;
@@ -62,6 +100,7 @@ static void report(void) {
 void __wrap_atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *, atvi_idx, int), void *arg) {
   double busy[MOST] = {0}, cpu = 0, span = 0;
   int threads = atvi_ctx_threads(ctx), k = 0;
+  struct function *f = function_of(fn);
   if (threads > MOST) {
     __real_atvi_parallel(ctx, n, fn, arg);
     return;
@@ -71,6 +110,7 @@ void __wrap_atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *, atvi_idx
     atexit(report);
   }
   seen.threads = threads;
+  if (seen.last > 0) f->before += cpu_s(CLOCK_PROCESS_CPUTIME_ID) - seen.last;
   for (atvi_idx i = 0; i < n; i++) {
     int worker = 0;
     for (int w = 1; w < threads; w++)
@@ -83,6 +123,7 @@ void __wrap_atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *, atvi_idx
     if (busy[worker] > span) span = busy[worker];
   }
   while (n > UP_TO[k]) k++;
+  f->jobs++, f->items += n, f->cpu += cpu, f->span += span;
   seen.kind[k].jobs++;
   seen.kind[k].cpu += cpu;
   seen.kind[k].span += span;

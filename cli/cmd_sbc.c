@@ -116,12 +116,13 @@ const atvi_command atvi_cmd_sbc = {
              "MODEL ... --slurm OPTIONS | --submit COMMAND [--workers N]\n"
              "MODEL ... --worker | --status",
     .operand = "MODEL",
-    .about = "Draws truths from the prior, simulates data at each in the layout of the model's data file, "
-             "fits them, and counts how many of 99 posterior draws of a parameter are below its truth. If "
-             "the posterior is right, these ranks are uniform. The table shows whether they are for each "
-             "parameter and derived quantity, the last line whether all are.\n\n"
-             "Fits run one after another, each on all threads, or are shared by workers on many hosts "
-             "(docs/cluster.md). To continue a run that was stopped, give the same command again.",
+    .about =
+        "Draws truths from the prior, simulates data at each in the layout of the model's data file, "
+        "fits them, and counts how many of 99 posterior draws of a parameter are below its truth. If "
+        "the posterior is right, these ranks are uniform. The table shows whether they are for each "
+        "parameter and derived quantity, the last line whether all are.\n\n"
+        "Fits run side by side, each on its share of the threads, or are shared by workers on many hosts "
+        "(docs/cluster.md). To continue a run that was stopped, give the same command again.",
     .after = after,
     .run = run,
 };

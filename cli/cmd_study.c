@@ -118,12 +118,13 @@ const atvi_command atvi_cmd_study = {
              "MODEL ... --slurm OPTIONS | --submit COMMAND [--workers N]\n"
              "MODEL ... --worker | --status",
     .operand = "MODEL",
-    .about = "Simulates data sets at a known truth, in the layout of the model's data file, fits each with "
-             "every method and reports how often intervals contain the truth, how far modes are from it, how "
-             "well the data are predicted, and the cost. A fit that fails is recorded with its reason, "
-             "reported and counted.\n\n"
-             "Fits run one after another, each on all threads, or are shared by workers on many hosts "
-             "(docs/cluster.md). To continue a study that was stopped, give the same command again.",
+    .about =
+        "Simulates data sets at a known truth, in the layout of the model's data file, fits each with "
+        "every method and reports how often intervals contain the truth, how far modes are from it, how "
+        "well the data are predicted, and the cost. A fit that fails is recorded with its reason, "
+        "reported and counted.\n\n"
+        "Fits run side by side, each on its share of the threads, or are shared by workers on many hosts "
+        "(docs/cluster.md). To continue a study that was stopped, give the same command again.",
     .after = after,
     .run = run,
 };

@@ -178,7 +178,8 @@ static atvi_status note(const atvi_repeat *x, job *j) {
   if (j->stopped) return ATVI_OK;
   if (atvi_app_repeat_goes_on(j->status)) {
     (void)ATVI_FAIL(w->ctx, j->status, "%s", j->message);
-    return atvi_app_repeat_fail(x, w->pool, &(atvi_replicate_place){1, j->method, x->o->seed, 0});
+    return atvi_app_repeat_fail(
+        x, w->pool, &(atvi_replicate_place){.replicate = 1, .method = j->method, .seed = x->o->seed});
   }
   if (j->status != ATVI_OK && x->o->share.worker)
     return ATVI_FAIL(w->ctx, j->status, "%s: %s", j->method, j->message);

@@ -6,6 +6,8 @@
 #include "io/file.h"
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,27 +125,78 @@ atvi_status atvi_app_replicate_method(atvi_ctx *ctx, const char *option, const c
   return atvi_infer_fit_check(ctx, &how, plan);
 }
 
-/* How far the whole run is, for progress. */
+/* Fits side by side, of one process: as many as there are threads, each with its share of them. A fit by itself leaves threads idle wherever training is serial.
+ * The lock is held for everything but loading, fitting and scoring: those use a context and memory of their own. */
+typedef struct {
+  const atvi_repeat *x;
+  pthread_mutex_t lock;
+  /* Of atvi_app_resume_program. */
+  const char *program;
+  /* All fits, the next one to begin, the first whose line is not in the record, and those not begun. */
+  atvi_idx n, next, recorded, left;
+  /* [n] NULL: not known; "" : in the record. Lines are recorded in the order of fits, and wait in files of their own until it is their turn. */
+  const char **line;
+  int n_lane, busy;
+  double *part; /* [n_lane] of the fit under way */
+  double ended;
+  /* A fit was asked to stop, or an error ends all of them, whose text is `why`. */
+  atomic_bool over;
+  bool stopped;
+  atvi_status status;
+  const char *why;
+} side_by_side;
+
+/* How far the whole run is, for progress. all: NULL for a worker, which has one fit at a time. */
 typedef struct {
   const atvi_repeat *x;
   const atvi_replicate_place *at;
+  side_by_side *all;
+  int lane, threads;
   /* Fits before this one, and in total. */
-  double before, all;
+  double before, n;
   const char *program;
 } progress;
+
+static void hold(side_by_side *f) {
+  if (f) pthread_mutex_lock(&f->lock);
+}
+
+static void let_go(side_by_side *f) {
+  if (f) pthread_mutex_unlock(&f->lock);
+}
 
 bool atvi_app_repeat_over(const atvi_repeat *x) {
   return atvi_stop_asked(x->ctx) || (x->until_s > 0 && atvi_app_share_now_s() > x->until_s);
 }
 
-static bool stop_asked(void *user) { return atvi_app_repeat_over(((const progress *)user)->x); }
+static bool stop_asked(void *user) {
+  const progress *w = user;
+  return atvi_app_repeat_over(w->x) || (w->all && atomic_load(&w->all->over));
+}
 
 static void on_progress(void *user, const atvi_progress *p) {
   const progress *w = user;
-  double part = p->done > 0 && p->done <= 1 ? p->done : 0;
-  double whole = fmin((w->before + part) / w->all, 1 - 1e-9); /* 1 would mean the end */
+  double part = p->done > 0 && p->done <= 1 ? p->done : 0, ended = w->before + part;
+  hold(w->all);
+  if (w->all) {
+    w->all->part[w->lane] = part;
+    ended = w->all->ended;
+    for (int k = 0; k < w->all->n_lane; k++) ended += w->all->part[k];
+  }
+  double whole = fmin(ended / w->n, 1 - 1e-9); /* 1 would mean the end */
   atvi_tell(w->x->ctx, w->x->command, whole, atvi_clock_s() - w->x->begun_s, "replicate %td of %td, %s: %s",
             w->at->replicate, w->x->o->replicates, w->at->method, p->phase);
+  let_go(w->all);
+}
+
+static const char *checkpoint_item(atvi_pool *pool, const atvi_replicate_place *at) {
+  return atvi_pool_printf(pool, "-%td-%s", at->replicate, at->method);
+}
+
+static void drop_checkpoint(const atvi_repeat *x, atvi_pool *pool, const atvi_replicate_place *at) {
+  const char *item = checkpoint_item(pool, at),
+             *path = item ? atvi_pool_printf(pool, "%s/" ATVI_APP_CHECKPOINT "%s", x->rec->dir, item) : NULL;
+  if (path) unlink(path);
 }
 
 /* A fit that was interrupted goes on. */
@@ -152,9 +205,8 @@ static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_
   const char *about =
       atvi_pool_printf(out->pool, "%s, replicate %td, method %s, seed %" PRIu64 ", data %016" PRIx64,
                        where->program, at->replicate, at->method, at->seed, at->hash);
-  /* Workers have several fits under way at once; who takes one over from another goes on with it. */
-  bool shared = atvi_app_repeat_is_shared(&where->x->o->share);
-  const char *item = shared ? atvi_pool_printf(out->pool, "-%td-%s", at->replicate, at->method) : "";
+  /* Several fits are under way at once; who takes one over from another goes on with it. */
+  const char *item = checkpoint_item(out->pool, at);
   if (!about || !item) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_resume_item(out->ctx, out->pool, where->x->rec->dir, item, where->x->o->checkpoint_s,
                                 about, &out->memo));
@@ -169,7 +221,7 @@ static atvi_status infer(const progress *where, const atvi_fit_plan *plan, atvi_
 static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_fit_plan *plan,
                        atvi_replicate *out) {
   ATVI_TRY(atvi_ctx_new(NULL, &out->ctx));
-  atvi_ctx_set_threads(out->ctx, atvi_ctx_threads(where->x->ctx));
+  atvi_ctx_set_threads(out->ctx, where->threads);
   atvi_ctx_set_stop(out->ctx, stop_asked, where);
   atvi_ctx_set_progress(out->ctx, on_progress, where);
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
@@ -258,34 +310,190 @@ void atvi_app_repeat_model(const atvi_repeat *x, atvi_app_model *model) {
   model->runs_lines = x->l->model->emulated->lines; /* even if the record grows meanwhile */
 }
 
-/* Fit number `before` and its line. *stopped: it was asked to stop, or its time is over, and it goes on later. */
-static atvi_status repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
-                              atvi_idx before, bool *stopped) {
+/* The fit and its line, from out->pool or, if it failed, from pool; NULL: it was asked to stop, or its time is over, and it goes on later. The lock is held, but
+ * not while the fit runs. `out` must be freed whatever the status. */
+static atvi_status one_line(progress *where, atvi_pool *pool, atvi_replicate_place *at, atvi_replicate *out,
+                            const char **line) {
+  const atvi_repeat *x = where->x;
   atvi_fit_plan plan;
-  atvi_replicate one = {0};
   atvi_app_model model = x->o->model;
-  const char *line, *program = atvi_app_resume_program(pool);
-  progress where = {x, at, (double)before, (double)(x->o->replicates * x->n_method), program};
-  if (!program) return ATVI_ENOMEM;
+  *line = NULL;
   ATVI_TRY(atvi_app_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
   atvi_status status = x->data(x, pool, at, &model);
-  if (atvi_app_repeat_goes_on(status)) {
-    ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
-    return atvi_app_record_add(x->rec, line);
-  }
+  if (atvi_app_repeat_goes_on(status)) return failed_line(x, pool, at, x->ctx, line);
   if (status != ATVI_OK) return status;
   atvi_app_repeat_model(x, &model);
-  status = fit(&where, &model, &plan, &one);
-  *stopped = one.stopped || status == ATVI_ESTOP;
-  if (status == ATVI_OK && !*stopped) status = done_line(x, at, &one, &line);
-  if (atvi_app_repeat_goes_on(status)) status = failed_line(x, pool, at, one.ctx, &line);
-  if (!*stopped && status == ATVI_OK)
-    status = atvi_app_record_add(x->rec, line);
-  else if (!*stopped)
-    status = ATVI_FAIL(x->ctx, status, "%s: %s", repeat_name(x, pool, at->replicate, at->method),
-                       one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
+  let_go(where->all);
+  status = fit(where, &model, &plan, out);
+  out->stopped = out->stopped || status == ATVI_ESTOP;
+  if (status == ATVI_OK && !out->stopped) status = done_line(x, at, out, line);
+  hold(where->all);
+  if (out->stopped) return ATVI_OK;
+  if (atvi_app_repeat_goes_on(status)) return failed_line(x, pool, at, out->ctx, line);
+  if (status == ATVI_OK) return ATVI_OK;
+  return ATVI_FAIL(x->ctx, status, "%s: %s", repeat_name(x, pool, at->replicate, at->method),
+                   out->ctx ? atvi_errmsg(out->ctx) : "out of memory");
+}
+
+/* Fit number `before` and its line, for a worker. */
+static atvi_status repeat_fit(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at,
+                              atvi_idx before, bool *stopped) {
+  atvi_replicate one = {0};
+  const char *line;
+  progress where = {.x = x,
+                    .at = at,
+                    .threads = atvi_ctx_threads(x->ctx),
+                    .before = (double)before,
+                    .n = (double)(x->o->replicates * x->n_method),
+                    .program = atvi_app_resume_program(pool)};
+  if (!where.program) return ATVI_ENOMEM;
+  atvi_status status = one_line(&where, pool, at, &one, &line);
+  *stopped = one.stopped;
+  if (status == ATVI_OK && line) status = atvi_app_record_add(x->rec, line);
   fit_free(&one, !*stopped && status == ATVI_OK);
-  return *stopped ? ATVI_OK : status;
+  return status;
+}
+
+/* ---- side by side ---- */
+
+static atvi_replicate_place place_of(const atvi_repeat *x, atvi_idx i) {
+  atvi_idx r = i / x->n_method;
+  return (atvi_replicate_place){
+      .replicate = r + 1, .method = x->method[i % x->n_method], .seed = x->o->seed + (uint64_t)r};
+}
+
+/* Where the line of fit i waits for those before it. */
+static const char *waiting_path(const atvi_repeat *x, atvi_pool *pool, atvi_idx i) {
+  atvi_replicate_place at = place_of(x, i);
+  return atvi_pool_printf(pool, "%s/line-%td-%s", x->rec->dir, at.replicate, at.method);
+}
+
+/* Records the lines whose turn it is. */
+static atvi_status record_ready(side_by_side *f, atvi_pool *pool) {
+  for (; f->recorded < f->n && f->line[f->recorded]; f->recorded++) {
+    const char *path = waiting_path(f->x, pool, f->recorded);
+    if (!path) return ATVI_ENOMEM;
+    if (f->line[f->recorded][0]) ATVI_TRY(atvi_app_record_add(f->x->rec, f->line[f->recorded]));
+    f->line[f->recorded] = "";
+    unlink(path);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status keep_line(side_by_side *f, atvi_pool *pool, atvi_idx i, const char *line) {
+  const char *path = waiting_path(f->x, pool, i);
+  f->line[i] = atvi_pool_printf(f->x->rec->pool, "%s", line);
+  if (!path || !f->line[i]) return ATVI_ENOMEM;
+  if (i > f->recorded) ATVI_TRY(atvi_io_file_save(f->x->ctx, path, line, strlen(line)));
+  return record_ready(f, pool);
+}
+
+/* What is recorded, and lines that were waiting when a run was interrupted. */
+static atvi_status find_lines(side_by_side *f, atvi_pool *pool) {
+  const atvi_repeat *x = f->x;
+  for (atvi_idx i = 0; i < f->n; i++) {
+    atvi_replicate_place at = place_of(x, i);
+    const char *path = waiting_path(x, pool, i);
+    char *text;
+    size_t n;
+    if (!path) return ATVI_ENOMEM;
+    if (atvi_app_record_has(x->rec, at.replicate, at.method)) {
+      f->line[i] = "";
+    } else if (access(path, F_OK) == 0) {
+      ATVI_TRY(atvi_io_file_read(x->rec->pool, path, &text, &n));
+      f->line[i] = text;
+    }
+    if (f->line[i]) drop_checkpoint(x, pool, &at); /* killed between its line and the end of the fit */
+    f->left += !f->line[i];
+  }
+  f->ended = (double)(f->n - f->left);
+  return record_ready(f, pool);
+}
+
+/* Fit i, with the lock held. */
+static atvi_status do_item(side_by_side *f, int lane, atvi_idx i) {
+  const atvi_repeat *x = f->x;
+  atvi_replicate_place at = place_of(x, i);
+  atvi_replicate one = {0};
+  atvi_pool *pool;
+  const char *line;
+  int share = atvi_ctx_threads(x->ctx) / (int)(f->busy + f->left < f->n_lane ? f->busy + f->left : f->n_lane);
+  progress where = {.x = x,
+                    .at = &at,
+                    .all = f,
+                    .lane = lane,
+                    .threads = share > 1 ? share : 1,
+                    .n = (double)f->n,
+                    .program = f->program};
+  ATVI_TRY(atvi_pool_new(x->ctx, &pool));
+  atvi_status status = one_line(&where, pool, &at, &one, &line);
+  if (status == ATVI_OK && line) status = keep_line(f, pool, i, line);
+  if (one.stopped) f->stopped = true;
+  fit_free(&one, !one.stopped && status == ATVI_OK);
+  atvi_pool_free(pool);
+  f->part[lane] = 0;
+  f->ended++;
+  return status;
+}
+
+typedef struct {
+  side_by_side *all;
+  int lane;
+  pthread_t thread;
+  bool started;
+} lane;
+
+static void *lane_main(void *arg) {
+  const lane *l = arg;
+  side_by_side *f = l->all;
+  hold(f);
+  while (!atomic_load(&f->over)) {
+    while (f->next < f->n && f->line[f->next]) f->next++;
+    if (f->next == f->n) break;
+    f->stopped = f->stopped || atvi_stop_asked(f->x->ctx);
+    if (f->stopped) break;
+    f->left--, f->busy++;
+    atvi_status status = do_item(f, l->lane, f->next++);
+    f->busy--;
+    if (status != ATVI_OK && f->status == ATVI_OK) {
+      f->status = status;
+      f->why = atvi_pool_printf(f->x->rec->pool, "%s", atvi_errmsg(f->x->ctx));
+      atomic_store(&f->over, true);
+    }
+  }
+  let_go(f);
+  return NULL;
+}
+
+static atvi_status run_lanes(side_by_side *f, atvi_pool *pool) {
+  lane *l = atvi_pool_take(pool, (size_t)f->n_lane + 1, sizeof *l);
+  f->part = atvi_pool_take(pool, (size_t)f->n_lane + 1, sizeof *f->part);
+  if (!l || !f->part) return ATVI_ENOMEM;
+  for (int k = 0; k < f->n_lane; k++) l[k] = (lane){.all = f, .lane = k};
+  for (int k = 1; k < f->n_lane; k++)
+    l[k].started = pthread_create(&l[k].thread, NULL, lane_main, &l[k]) == 0;
+  lane_main(&l[0]);
+  for (int k = 1; k < f->n_lane; k++)
+    if (l[k].started) pthread_join(l[k].thread, NULL);
+  if (f->status == ATVI_OK || !f->why) return f->status;
+  return ATVI_FAIL(f->x->ctx, f->status, "%s", f->why);
+}
+
+static atvi_status run_side_by_side(const atvi_repeat *x, bool *stopped) {
+  atvi_pool *pool;
+  side_by_side f = {.x = x, .n = x->o->replicates * x->n_method};
+  ATVI_TRY(atvi_pool_new(x->ctx, &pool));
+  pthread_mutex_init(&f.lock, NULL);
+  atomic_init(&f.over, false);
+  f.program = atvi_app_resume_program(pool);
+  f.line = atvi_pool_take(pool, (size_t)f.n + 1, sizeof *f.line);
+  atvi_status status = f.program && f.line ? find_lines(&f, pool) : ATVI_ENOMEM;
+  f.n_lane = f.left < atvi_ctx_threads(x->ctx) ? (int)f.left : atvi_ctx_threads(x->ctx);
+  if (status == ATVI_OK && f.left > 0) status = run_lanes(&f, pool);
+  *stopped = f.stopped;
+  pthread_mutex_destroy(&f.lock);
+  atvi_pool_free(pool);
+  return status;
 }
 
 /* Fits of a study, a calibration run or a comparison that several processes share. Fit r with method m is item (r - 1) METHODS + m of
@@ -443,8 +651,8 @@ static atvi_status take(worker *w, atvi_claimed *c, atvi_idx *n) {
 
 static atvi_status do_fit(worker *w, const atvi_claimed *c) {
   const atvi_repeat *x = w->x;
-  atvi_idx i = w->place[c->item], r = i / x->n_method;
-  atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->o->seed + (uint64_t)r, 0};
+  atvi_idx i = w->place[c->item];
+  atvi_replicate_place at = place_of(x, i);
   double begun = atvi_clock_s();
   atvi_pool *pool;
   atvi_status status;
@@ -542,21 +750,23 @@ static atvi_status repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *o
   return ATVI_OK;
 }
 
-atvi_status atvi_app_repeat_run(const atvi_repeat *x, atvi_app_repeat_result *out) {
-  bool *stopped = &out->stopped;
-  if (atvi_app_repeat_is_shared(&x->o->share)) return repeat_shared(x, out);
-  if (x->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
+static atvi_status run_in_turn(const atvi_repeat *x, bool *stopped) {
   for (atvi_idx i = 0; i < x->o->replicates * x->n_method; i++) {
-    atvi_idx r = i / x->n_method;
-    atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->o->seed + (uint64_t)r, 0};
+    atvi_replicate_place at = place_of(x, i);
     atvi_pool *pool;
     if (atvi_app_record_has(x->rec, at.replicate, at.method)) continue;
     *stopped = atvi_stop_asked(x->ctx);
     if (*stopped) return ATVI_OK;
     ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-    atvi_status status = (x->fit ? x->fit : repeat_fit)(x, pool, &at, i, stopped);
+    atvi_status status = x->fit(x, pool, &at, i, stopped);
     atvi_pool_free(pool);
     if (status != ATVI_OK || *stopped) return status;
   }
   return ATVI_OK;
+}
+
+atvi_status atvi_app_repeat_run(const atvi_repeat *x, atvi_app_repeat_result *out) {
+  if (atvi_app_repeat_is_shared(&x->o->share)) return repeat_shared(x, out);
+  if (x->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
+  return x->fit ? run_in_turn(x, &out->stopped) : run_side_by_side(x, &out->stopped);
 }

@@ -119,6 +119,8 @@ typedef struct {
   uint64_t seed;
   /* Hash of its data; 0: none. */
   uint64_t hash;
+  /* For the command: where its data are from. */
+  const double *truth;
 } atvi_replicate_place;
 
 /* A repeated run: replicates of every method, each a line of the record. */
@@ -142,7 +144,8 @@ struct atvi_repeat {
   /* When the fits must end, in seconds since 1970; 0: not known. */
   double until_s;
   void *self;
-  /* One fit and its line, as atvi_app_repeat_fit, which NULL stands for. */
+  /* One fit and its line, if there is one at a time. NULL: they run side by side, and `data` is called with none beside it, but `cells` of several fits at
+   * once. */
   atvi_status (*fit)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx before,
                      bool *stopped);
   /* Gives model the data of at->replicate, and at their hash; NULL: they are those of the model. */

@@ -18,8 +18,7 @@ typedef struct {
   atvi_pool *pool;
   const atvi_app_sbc_opts *opts;
   atvi_loaded *l;
-  atvi_idx n;            /* parameters and derived quantities */
-  double *theta, *true_; /* [d], [n] of this replicate */
+  atvi_idx n; /* parameters and derived quantities */
   atvi_sbc s;
   atvi_record rec;
 } sbc;
@@ -48,10 +47,8 @@ static atvi_status prepare(sbc *x) {
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--scale-sd %g: want a number above 0", x->opts->scale_sd);
   ATVI_TRY(atvi_app_replicate_method(x->ctx, "--method", x->opts->method, x->opts->all.seed, &plan));
   x->n = t->d + t->n_derived;
-  x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
-  x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
   x->s.line = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->s.line);
-  if (!x->theta || !x->true_ || !x->s.line) return ATVI_ENOMEM;
+  if (!x->s.line) return ATVI_ENOMEM;
   x->s.n = x->n;
   x->s.model = t->name;
   x->s.method = x->opts->method;
@@ -85,28 +82,28 @@ static atvi_status open_record(sbc *x) {
 
 /* ---- one replicate ---- */
 
-static void draw_truth(sbc *x, atvi_idx r) {
+/* truth[x->n]: parameters and derived quantities. */
+static void draw_truth(const sbc *x, atvi_idx r, double *truth) {
   const atvi_target *t = x->l->target;
   void *work = atvi_model_evaluator_work(x->l->ev);
-  t->ops->prior_draw(t->self, work, x->opts->all.seed, ATVI_TRUTH_FIRST + r - 1, 1, x->theta);
-  for (atvi_idx i = 0; i < t->d; i++) x->true_[i] = x->theta[i];
-  if (t->n_derived) t->ops->derived(t->self, work, 1, x->theta, x->true_ + t->d);
+  t->ops->prior_draw(t->self, work, x->opts->all.seed, ATVI_TRUTH_FIRST + r - 1, 1, truth);
+  if (t->n_derived) t->ops->derived(t->self, work, 1, truth, truth + t->d);
 }
 
 /* Rank of the truth in column i among L draws, spread evenly: practically independent if there are many more
  * effective draws. Among draws equal to it, as for a discrete quantity, its place is random: only then is the
  * rank uniform. */
-static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r) {
+static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r, double truth) {
   const double *col = d->x + i * d->n;
   double mean = 0, scale = x->opts->scale_sd;
   atvi_idx below = 0, equal = 0;
-  if (!isfinite(x->true_[i])) return NAN;
+  if (!isfinite(truth)) return NAN;
   for (atvi_idx k = 0; k < d->n; k++) mean += col[k] / (double)d->n;
   for (atvi_idx k = 0; k < L; k++) {
     double v = col[(atvi_idx)(((double)k + 0.5) * (double)d->n / L)];
     if (scale != 1) v = mean + scale * (v - mean);
-    below += v < x->true_[i];
-    equal += v == x->true_[i];
+    below += v < truth;
+    equal += v == truth;
   }
   atvi_rng rng = atvi_math_rng_at(x->opts->all.seed, ATVI_STREAM_CHECK, (uint32_t)i, (uint32_t)r);
   return (double)below + floor(atvi_math_rng_uniform(&rng) * (double)(equal + 1));
@@ -114,9 +111,12 @@ static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r)
 
 static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replicate_place *at,
                             atvi_app_model *model) {
-  sbc *x = all->self;
-  draw_truth(x, at->replicate);
-  return atvi_app_repeat_simulate(all, pool, x->theta, at, model);
+  const sbc *x = all->self;
+  double *truth = atvi_pool_take(pool, (size_t)x->n + 1, sizeof *truth);
+  if (!truth) return ATVI_ENOMEM;
+  draw_truth(x, at->replicate, truth);
+  at->truth = truth;
+  return atvi_app_repeat_simulate(all, pool, truth, at, model);
 }
 
 static atvi_status add_ranks(const atvi_repeat *all, const atvi_replicate_place *at, atvi_replicate *r,
@@ -126,8 +126,8 @@ static atvi_status add_ranks(const atvi_repeat *all, const atvi_replicate_place 
   if (r && r->y.plain->n < L)
     return ATVI_FAIL(r->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", r->y.plain->n, L);
   for (atvi_idx i = 0; i < x->n; i++) {
-    atvi_io_fields_cell(out, x->true_[i]);
-    atvi_io_fields_cell(out, r ? rank_of(x, r->y.plain, i, at->replicate) : NAN);
+    atvi_io_fields_cell(out, at->truth ? at->truth[i] : NAN);
+    atvi_io_fields_cell(out, r ? rank_of(x, r->y.plain, i, at->replicate, at->truth[i]) : NAN);
   }
   return ATVI_OK;
 }

@@ -72,7 +72,7 @@ killed() { # options...
     timeless() { cut -d, -f1-6,8- "$1"; }
     diff <(timeless run/replicates.csv) <(timeless whole/replicates.csv)
     diff <(grep -v seconds run/study.csv) <(grep -v seconds whole/study.csv)
-    [ ! -e run/checkpoint ]
+    [ -z "$(find run -name 'checkpoint*' -o -name 'line-*')" ]
   done
 }
 

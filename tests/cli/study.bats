@@ -96,6 +96,25 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   diff <(timeless s/replicates.csv) <(timeless whole/replicates.csv)
 }
 
+@test "side by side: the same records in the same order with any number of threads" {
+  epidemic
+  in_order() { cut -d, -f1-6,8- "$1"; }
+  for t in 1 3 16; do
+    "$ATVI" study sir.atvi --truth $TRUTH --replicates 5 --methods atvi,ram --out s$t --quiet --threads $t
+    diff <(in_order s$t/replicates.csv) <(in_order s1/replicates.csv)
+    diff <(grep -v seconds s$t/study.csv) <(grep -v seconds s1/study.csv)
+  done
+  [ -z "$(find . -name 'checkpoint*' -o -name 'line-*')" ]
+  # killed while the third fit of a method had ended and the second had not: its line is recorded in its turn, and it is not fitted again
+  cp -r s1 s
+  awk -F, -v OFS=, 'NR == 6 { $7 = 12345; print }' s1/replicates.csv | tr -d '\n' >s/line-3-atvi
+  head -n 3 s1/replicates.csv >s/replicates.csv
+  "$ATVI" study sir.atvi --truth $TRUTH --replicates 5 --methods atvi,ram --out s --quiet
+  diff <(in_order s/replicates.csv) <(in_order s1/replicates.csv)
+  [ "$(grep -c ',12345,' s/replicates.csv)" -eq 1 ]
+  [ ! -e s/line-3-atvi ]
+}
+
 @test "more replicates and other methods go on; other settings are an error that says which" {
   epidemic
   study=("$ATVI" study sir.atvi --replicates 2 --out s --quiet)
