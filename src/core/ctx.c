@@ -13,7 +13,7 @@ static const double TELL_EVERY_S = 0.1;
 
 static void *default_alloc(void *user, size_t bytes) {
   (void)user;
-  return malloc(bytes);
+  return calloc(1, bytes);
 }
 
 static void default_free(void *user, void *block) {
@@ -29,6 +29,7 @@ atvi_status atvi_ctx_new(const atvi_allocator *alloc, atvi_ctx **out) {
   if (!ctx) return ATVI_ENOMEM;
   memset(ctx, 0, sizeof *ctx);
   ctx->alloc = use;
+  ctx->zeroes = use.alloc == default_alloc;
   atvi_ctx_set_threads(ctx, 0);
   *out = ctx;
   return ATVI_OK;

@@ -11,6 +11,7 @@ typedef struct atvi_threads atvi_threads;
 
 struct atvi_ctx {
   atvi_allocator alloc;
+  bool zeroes; /* its memory is zero: pages that nobody touches are never made */
   char message[4096];
   atvi_code code;     /* of that failure */
   int threads;        /* wanted, >= 1 */

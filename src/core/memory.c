@@ -17,7 +17,7 @@ void *atvi_block(atvi_ctx *ctx, size_t bytes) {
   uintptr_t start = ((uintptr_t)raw + sizeof(void *) + ATVI_ALIGN - 1) & ~(uintptr_t)(ATVI_ALIGN - 1);
   char *block = raw + (start - (uintptr_t)raw);
   memcpy(block - sizeof(void *), &raw, sizeof raw);
-  return memset(block, 0, bytes);
+  return ctx->zeroes ? block : memset(block, 0, bytes);
 }
 
 void atvi_block_free(atvi_ctx *ctx, void *block) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A team of threads that sleep between jobs. Items are handed out one at a time by a
- * counter, so uneven items balance; who runs an item never matters to its result.
+ * counter, so uneven items balance; who runs an item never matters to its result. As many are woken as there are items, and the caller
+ * waits for those that came, not for those that are still asleep: on a busy machine a job takes no longer than alone.
  * Waiting is by condition variables: spinning waits were measured to cost a factor of ten
  * on a busy machine. */
 #include "core/ctx.h"
@@ -13,7 +14,8 @@ struct atvi_threads {
   pthread_t thread[ATVI_MAX_THREADS];
   int count;    /* threads besides the caller */
   uint64_t job; /* number of the current job */
-  int busy;     /* threads still in it */
+  bool open;    /* threads may join it */
+  int busy;     /* threads in it, besides the caller */
   bool quit;    /* threads shall end */
   void (*fn)(void *, atvi_idx, int);
   void *arg;
@@ -39,9 +41,10 @@ static void *thread_main(void *arg) {
   uint64_t seen = 0;
   pthread_mutex_lock(&team->lock);
   for (;;) {
-    while (!team->quit && team->job == seen) pthread_cond_wait(&team->start, &team->lock);
+    while (!team->quit && (!team->open || team->job == seen)) pthread_cond_wait(&team->start, &team->lock);
     if (team->quit) break;
     seen = team->job;
+    team->busy++;
     pthread_mutex_unlock(&team->lock);
     work(team, me->worker);
     pthread_mutex_lock(&team->lock);
@@ -94,12 +97,13 @@ void atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *, atvi_idx, int),
   team->arg = arg;
   team->items = n;
   atomic_store(&team->next, 0);
-  team->busy = team->count;
+  team->open = true;
   team->job++;
-  pthread_cond_broadcast(&team->start);
   pthread_mutex_unlock(&team->lock);
+  for (atvi_idx k = 0; k < team->count && k < n - 1; k++) pthread_cond_signal(&team->start);
   work(team, 0);
   pthread_mutex_lock(&team->lock);
+  team->open = false;
   while (team->busy > 0) pthread_cond_wait(&team->done, &team->lock);
   pthread_mutex_unlock(&team->lock);
 }

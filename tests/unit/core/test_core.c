@@ -14,6 +14,21 @@ static void blocks_are_aligned_zeroed_and_counted(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Memory of malloc is not cleared twice, but it is cleared. */
+static void blocks_that_are_used_again_are_zero(void) {
+  atvi_ctx *ctx;
+  CHECK_OK(atvi_ctx_new(NULL, &ctx));
+  for (size_t n = 100; n < 1000000; n *= 3) {
+    for (int again = 0; again < 3; again++) {
+      unsigned char *p = atvi_block(ctx, n);
+      for (size_t i = 0; i < n; i++) CHECK(p[i] == 0);
+      memset(p, 0xa5, n);
+      atvi_block_free(ctx, p);
+    }
+  }
+  atvi_ctx_free(ctx);
+}
+
 static void pool_keeps_pieces_and_fails_for_good(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;
@@ -85,6 +100,20 @@ static void count(void *arg, atvi_idx item, int worker) {
   t->by[worker]++;
 }
 
+/* Jobs that end before all threads have come: those that come late do not touch the next one. */
+static void jobs_follow_each_other_quickly(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_ctx_set_threads(ctx, 8);
+  for (int again = 0; again < 20000; again++) {
+    tally t = {0};
+    int n = 2 + again % 9;
+    atvi_parallel(ctx, n, count, &t);
+    for (int i = 0; i < 1000; i++) CHECK_INT(t.seen[i], i < n);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void parallel_runs_every_item_once(void) {
   atvi_ctx *ctx = test_ctx();
   for (int threads = 1; threads <= 4; threads++) {
@@ -113,4 +142,5 @@ static void statuses_have_names(void) {
 
 TESTS({"statuses", statuses_have_names}, {"blocks", blocks_are_aligned_zeroed_and_counted},
       {"pool", pool_keeps_pieces_and_fails_for_good}, {"failure", failure_keeps_its_message},
-      {"codes", codes_have_names}, {"parallel", parallel_runs_every_item_once})
+      {"codes", codes_have_names}, {"parallel", parallel_runs_every_item_once},
+      {"again", blocks_that_are_used_again_are_zero}, {"quickly", jobs_follow_each_other_quickly})
