@@ -174,17 +174,39 @@ void atvi_app_unload(atvi_loaded *l) {
   *l = (atvi_loaded){0};
 }
 
+/* Both solutions of some of the points. */
+typedef struct {
+  const atvi_loaded *l;
+  atvi_idx n;
+  const double *theta; /* [d][n] */
+  double *room;        /* [items][d][ATVI_LANES] */
+  double *ll;          /* [2][n] */
+} solved;
+
+static void solve_item(void *arg, atvi_idx item, int worker) {
+  const solved *s = arg;
+  const atvi_target *t = s->l->target;
+  void *work = atvi_model_evaluator_work_of(s->l->ev, worker);
+  atvi_idx first = item * ATVI_LANES, b = s->n - first < ATVI_LANES ? s->n - first : ATVI_LANES;
+  double *theta = s->room + item * t->d * ATVI_LANES;
+  for (atvi_idx i = 0; i < t->d; i++)
+    for (atvi_idx j = 0; j < b; j++) theta[i * b + j] = s->theta[i * s->n + first + j];
+  atvi_batch batch = {.B = b, .theta = theta, .log_lik = s->ll + first};
+  t->ops->eval(t->self, work, &batch);
+  batch.log_lik += s->n;
+  t->ops->eval_exact(t->self, work, &batch);
+}
+
 atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, const double *theta,
                                   double *error) {
   const atvi_target *t = l->target;
+  atvi_idx items = (n + ATVI_LANES - 1) / ATVI_LANES;
   *error = 0;
   if (!t->ops->eval_exact) return ATVI_OK;
-  double *ll = atvi_block(ctx, (size_t)(2 * n + 1) * sizeof *ll);
+  double *ll = atvi_block(ctx, (size_t)(2 * n + items * t->d * ATVI_LANES + 1) * sizeof *ll);
   if (!ll) return ATVI_ENOMEM;
-  t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
-               &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
-  t->ops->eval_exact(t->self, atvi_model_evaluator_work(l->ev),
-                     &(atvi_batch){.B = n, .theta = theta, .log_lik = ll + n});
+  atvi_parallel(ctx, items, solve_item,
+                &(solved){.l = l, .n = n, .theta = theta, .room = ll + 2 * n, .ll = ll});
   atvi_idx compared = 0;
   for (atvi_idx j = 0; j < n; j++)
     if (isfinite(ll[j]) && isfinite(ll[n + j])) *error = fmax(*error, fabs(ll[j] - ll[n + j])), compared++;

@@ -134,8 +134,9 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
   const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
   const char *mark = atvi_pool_printf(pool, "%s/fit.json", dir),
-             *aside = atvi_pool_printf(pool, "%s/.fit.json.old", dir);
-  if (!draws || !weighted || !mark || !aside) return ATVI_ENOMEM;
+             *aside = atvi_pool_printf(pool, "%s/.fit.json.old", dir),
+             *groups = atvi_pool_printf(pool, "%s/groups", dir);
+  if (!draws || !weighted || !mark || !aside || !groups) return ATVI_ENOMEM;
   /* fit.json is written last and marks a complete fit: that of an earlier fit goes before anything else changes. */
   bool old = rename(mark, aside) == 0;
   atvi_status status = atvi_io_draws_csv_write(r->plain, draws);
@@ -144,10 +145,12 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   if (status != ATVI_OK) return status;
   drop_old(pool, dir, r->weighted != NULL);
   if (r->weighted) ATVI_TRY(atvi_io_draws_csv_write(r->weighted, weighted));
-  ATVI_TRY(atvi_io_file_save_in(pool, dir, "summary.json", r->summary));
-  ATVI_TRY(atvi_io_file_save_in(pool, dir, "model.atvi", r->model));
+  ATVI_TRY(atvi_io_file_save_soon(pool, dir, "summary.json", r->summary));
+  ATVI_TRY(atvi_io_file_save_soon(pool, dir, "model.atvi", r->model));
   ATVI_TRY(atvi_app_emulators_keep(ctx, pool, r->l, dir));
   ATVI_TRY(atvi_io_groups_write(r->plain, dir));
+  ATVI_TRY(atvi_io_dir_sync(ctx, groups));
+  ATVI_TRY(atvi_io_dir_sync(ctx, dir));
   return atvi_io_file_save_in(pool, dir, "fit.json", r->how);
 }
 

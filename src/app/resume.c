@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* dl_iterate_phdr */
 #include "app/common.h"
 #include "app/replicate.h"
 #include "app/report.h"
 #include "io/file.h"
+#include <elf.h>
 #include <inttypes.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EVERY_S 30.0 /* seconds between two checkpoints: work that a kill may cost */
@@ -15,11 +19,41 @@ bool atvi_app_resume_there(atvi_pool *pool, const char *dir) {
   return path && access(path, F_OK) == 0;
 }
 
+/* Hash of the build ID of the program, which comes first: linkers make it from all that is linked. 1: found, or there is none. */
+static int hash_build_id(struct dl_phdr_info *info, size_t size, void *hash) {
+  (void)size;
+  for (int k = 0; k < info->dlpi_phnum; k++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[k];
+    const char *at = (const char *)(info->dlpi_addr + part->p_vaddr),
+               *end = at + part->p_memsz; /* NOLINT(performance-no-int-to-ptr) */
+    if (part->p_type != PT_NOTE) continue;
+    while (end - at > (ptrdiff_t)sizeof(ElfW(Nhdr))) {
+      ElfW(Nhdr) note;
+      memcpy(&note, at, sizeof note);
+      const char *name = at + sizeof note, *id = name + (note.n_namesz + 3) / 4 * 4;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+        *(uint64_t *)hash = atvi_hash(ATVI_HASH, id, note.n_descsz);
+        return 1;
+      }
+      at = id + (note.n_descsz + 3) / 4 * 4;
+    }
+  }
+  return 1;
+}
+
 const char *atvi_app_resume_program(atvi_pool *pool) {
   char *bytes;
   size_t n;
   atvi_pool *own;
   uint64_t hash = 0;
+  struct stat st;
+  dl_iterate_phdr(hash_build_id, &hash);
+  if (hash &&
+      stat("/proc/self/exe", &st) == 0) { /* a file that was changed afterwards mostly has another size */
+    hash = atvi_hash(hash, &st.st_size, sizeof st.st_size);
+    return atvi_pool_printf(pool, "%s, build %016" PRIx64, ATVI_VERSION, hash);
+  }
+  hash = 0;
   if (atvi_pool_new(atvi_pool_ctx(pool), &own) != ATVI_OK) return NULL;
   if (atvi_io_file_read(own, "/proc/self/exe", &bytes, &n) == ATVI_OK) hash = atvi_hash(ATVI_HASH, bytes, n);
   atvi_pool_free(own);

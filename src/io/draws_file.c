@@ -302,7 +302,7 @@ atvi_status atvi_io_draws_csv_write(const atvi_draws *d, const char *path) {
   for (atvi_idx j = 0; j < d->n_col; j++) atvi_io_file_put_name(f, d->col[j].name);
   atvi_io_file_put(f, "\n", 1);
   atvi_status status = put_rows(f, d);
-  if (status == ATVI_OK) status = atvi_io_file_commit(f);
+  if (status == ATVI_OK) status = atvi_io_file_commit_soon(f);
   atvi_io_file_free(f);
   return status;
 }

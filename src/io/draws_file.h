@@ -20,7 +20,7 @@
 #include "io/fields.h"
 #include "io/file.h"
 
-/* Writes d to path, completely or not at all. Errors: EIO (path and reason), ENOMEM. */
+/* Writes d to path, completely or not at all, without waiting for the disk (atvi_io_file_commit_soon). Errors: EIO (path and reason), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_csv_write(const atvi_draws *d, const char *path);
 /* Reads such a file. Also takes Stan's own: other columns whose names end in __ are skipped; by default there
  * is one chain, every column is an unbounded parameter, and log_lik__ is 0. *out is NULL on any error.
@@ -56,7 +56,7 @@ extern const atvi_fields atvi_io_made_fields, atvi_io_step_fields;
  *
  * Reading gives back exactly what was written. */
 
-/* Errors: EIO, ENOMEM. */
+/* Not yet on the disk: atvi_io_dir_sync of both folders waits for that. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_groups_write(const atvi_draws *d, const char *dir);
 /* Fills d, whose draws are those of DIR/draws.csv. On failure d has no groups, series or history. Errors: EIO
  * (a file cannot be read), EDATA (a file is damaged, or belongs to other draws), ENOMEM. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* realpath, sync_file_range */
 #include "io/csv.h"
 #include "io/file.h"
 #include <dirent.h>
@@ -304,10 +304,10 @@ void atvi_io_file_put_name(atvi_file *f, const char *s) {
   if (quote) atvi_io_file_put(f, "\"", 1);
 }
 
-atvi_status atvi_io_file_commit(atvi_file *f) {
+static atvi_status commit(atvi_file *f, bool wait) {
   ATVI_ASSERT(f->fd >= 0);
   flush(f);
-  if (!f->err && fsync(f->fd) != 0 && real_sync_error(errno)) f->err = errno;
+  if (wait && !f->err && fsync(f->fd) != 0 && real_sync_error(errno)) f->err = errno;
   if (close(f->fd) != 0 && !f->err) f->err = errno;
   f->fd = -1;
   if (!f->err && f->temp[0] && rename(f->temp, f->target) != 0) f->err = errno;
@@ -316,10 +316,13 @@ atvi_status atvi_io_file_commit(atvi_file *f) {
     f->temp[0] = 0;
     return atvi_io_file_cannot(f->ctx, "write", f->path, f->err);
   }
-  if (f->temp[0]) sync_folder(f, f->temp);
+  if (wait && f->temp[0]) sync_folder(f, f->temp);
   f->temp[0] = 0;
   return ATVI_OK;
 }
+
+atvi_status atvi_io_file_commit(atvi_file *f) { return commit(f, true); }
+atvi_status atvi_io_file_commit_soon(atvi_file *f) { return commit(f, false); }
 
 void atvi_io_file_free(atvi_file *f) {
   if (!f) return;
@@ -341,6 +344,41 @@ atvi_status atvi_io_file_save_in(atvi_pool *pool, const char *dir, const char *n
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
   if (!path) return ATVI_ENOMEM;
   return atvi_io_file_save(atvi_pool_ctx(pool), path, text, strlen(text));
+}
+
+atvi_status atvi_io_file_save_soon(atvi_pool *pool, const char *dir, const char *name, const char *text) {
+  atvi_file *f;
+  const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
+  if (!path) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_io_file_new(atvi_pool_ctx(pool), path, &f));
+  atvi_io_file_put(f, text, strlen(text));
+  atvi_status status = commit(f, false);
+  atvi_io_file_free(f);
+  return status;
+}
+
+/* All files begin to be written before the first is waited for: then they need one entry of the file system's journal, not one each. */
+atvi_status atvi_io_dir_sync(atvi_ctx *ctx, const char *path) {
+  DIR *dir = opendir(path);
+  if (!dir) return atvi_io_file_cannot(ctx, "read the folder", path, errno);
+  int err = 0;
+  for (int wait = 0; wait < 2; wait++) {
+    rewinddir(dir);
+    for (const struct dirent *e; (e = readdir(dir));) {
+      struct stat st;
+      if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
+      int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC);
+      if (fd < 0) continue; /* of the user, who lets nobody read it */
+#ifdef __linux__
+      if (!wait) (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+#endif
+      if (wait && fsync(fd) != 0 && real_sync_error(errno)) err = errno;
+      close(fd);
+    }
+  }
+  (void)fsync(dirfd(dir));
+  closedir(dir);
+  return err ? atvi_io_file_cannot(ctx, "write", path, err) : ATVI_OK;
 }
 
 static bool is_folder(const char *path) {

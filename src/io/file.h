@@ -43,6 +43,9 @@ void atvi_io_file_put_line(atvi_file *f,
                            const char *s); /* words on one line, whatever they contain; NULL: none */
 void atvi_io_file_put_name(atvi_file *f, const char *s); /* a comma and a field of CSV, quoted if necessary */
 ATVI_CHECKED atvi_status atvi_io_file_commit(atvi_file *f);
+/* The same without waiting for the disk, so that a power cut may leave an empty file: for what can be made again, and for files of a folder that
+ * atvi_io_dir_sync follows. */
+ATVI_CHECKED atvi_status atvi_io_file_commit_soon(atvi_file *f);
 void atvi_io_file_free(atvi_file *f); /* NULL is fine */
 
 /* All of the above in one call. */
@@ -51,6 +54,13 @@ ATVI_CHECKED atvi_status atvi_io_file_save(atvi_ctx *ctx, const char *path, cons
 /* The same to DIR/name. */
 ATVI_CHECKED atvi_status atvi_io_file_save_in(atvi_pool *pool, const char *dir, const char *name,
                                               const char *text);
+
+/* The same with commit_soon. */
+ATVI_CHECKED atvi_status atvi_io_file_save_soon(atvi_pool *pool, const char *dir, const char *name,
+                                                const char *text);
+
+/* Waits until the files of a folder, but not of those in it, are on the disk under their names. Errors: EIO. */
+ATVI_CHECKED atvi_status atvi_io_dir_sync(atvi_ctx *ctx, const char *path);
 
 /* Makes a folder and the ones above it. fresh: it must not exist yet. Errors: EEXIST (fresh, and something
  * has that name), EIO (including: a file is in the way), ENOMEM. */

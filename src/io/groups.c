@@ -60,7 +60,7 @@ static atvi_status write_values(atvi_ctx *ctx, const atvi_group *g, const char *
   ATVI_TRY(atvi_io_file_new(ctx, path, &f));
   atvi_io_file_put(f, head, HEADER);
   atvi_io_file_put(f, (const char *)g->x, (size_t)(g->n_value * g->n_draw) * sizeof *g->x);
-  atvi_status status = atvi_io_file_commit(f);
+  atvi_status status = atvi_io_file_commit_soon(f);
   atvi_io_file_free(f);
   return status;
 }
@@ -140,7 +140,13 @@ static atvi_status write_json(atvi_pool *pool, const atvi_draws *d, const char *
     free(text);
     return ATVI_ENOMEM;
   }
-  atvi_status status = atvi_io_file_save(d->ctx, path, text, strlen(text));
+  atvi_file *f;
+  atvi_status status = atvi_io_file_new(d->ctx, path, &f);
+  if (status == ATVI_OK) {
+    atvi_io_file_put(f, text, strlen(text));
+    status = atvi_io_file_commit_soon(f);
+    atvi_io_file_free(f);
+  }
   free(text);
   return status;
 }
@@ -386,7 +392,7 @@ static atvi_status write_history(const atvi_draws *d, const char *path) {
     }
   }
   atvi_io_file_printf(f, "\n");
-  atvi_status status = atvi_io_file_commit(f);
+  atvi_status status = atvi_io_file_commit_soon(f);
   atvi_io_file_free(f);
   return status;
 }
@@ -415,6 +421,43 @@ static atvi_status read_history(atvi_pool *own, atvi_draws *d, const char *path)
 
 /* ---- the whole ---- */
 
+/* Files of groups, side by side: each with a context of its own. */
+typedef struct {
+  const atvi_draws *d;
+  const char *folder;
+  atvi_ctx **ctx;      /* [n_group] NULL: out of memory */
+  atvi_status *status; /* [n_group] */
+} writing;
+
+static void write_item(void *arg, atvi_idx k, int worker) {
+  const writing *w = arg;
+  atvi_pool *own;
+  (void)worker;
+  w->status[k] = atvi_ctx_new(NULL, &w->ctx[k]);
+  if (w->status[k] != ATVI_OK) return;
+  w->status[k] = atvi_pool_new(w->ctx[k], &own);
+  if (w->status[k] != ATVI_OK) return;
+  const char *path = atvi_pool_printf(own, "%s/%s.npy", w->folder, w->d->group[k].name);
+  w->status[k] = path ? write_values(w->ctx[k], &w->d->group[k], path) : ATVI_ENOMEM;
+  atvi_pool_free(own);
+}
+
+static atvi_status write_groups(atvi_pool *own, const atvi_draws *d, const char *folder) {
+  atvi_status status = ATVI_OK;
+  writing w = {d, folder, atvi_pool_take(own, (size_t)d->n_group + 1, sizeof *w.ctx),
+               atvi_pool_take(own, (size_t)d->n_group + 1, sizeof *w.status)};
+  if (!w.ctx || !w.status) return ATVI_ENOMEM;
+  atvi_parallel(d->ctx, d->n_group, write_item, &w);
+  for (atvi_idx k = 0; k < d->n_group; k++) {
+    if (status == ATVI_OK && w.status[k] != ATVI_OK) {
+      status = w.status[k];
+      (void)ATVI_FAIL(d->ctx, status, "%s", w.ctx[k] ? atvi_errmsg(w.ctx[k]) : "out of memory");
+    }
+    atvi_ctx_free(w.ctx[k]);
+  }
+  return status;
+}
+
 atvi_status atvi_io_groups_write(const atvi_draws *d, const char *dir) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(d->ctx, &own));
@@ -422,10 +465,7 @@ atvi_status atvi_io_groups_write(const atvi_draws *d, const char *dir) {
              *json = atvi_pool_printf(own, "%s/groups/groups.json", dir),
              *history = atvi_pool_printf(own, "%s/history.csv", dir);
   atvi_status status = folder && json && history ? atvi_io_dir_make(d->ctx, folder, false) : ATVI_ENOMEM;
-  for (atvi_idx k = 0; status == ATVI_OK && k < d->n_group; k++) {
-    const char *path = atvi_pool_printf(own, "%s/%s.npy", folder, d->group[k].name);
-    status = path ? write_values(d->ctx, &d->group[k], path) : ATVI_ENOMEM;
-  }
+  if (status == ATVI_OK) status = write_groups(own, d, folder);
   if (status == ATVI_OK && d->n_step > 0) status = write_history(d, history);
   if (status == ATVI_OK) status = write_json(own, d, json);
   atvi_pool_free(own);

@@ -335,7 +335,7 @@ static size_t put_entries(const atvi_memo *m, output *o) {
   return m->beside.stretch.fn ? n + put_state(o, ASIDE, &m->beside.state) : n;
 }
 
-static atvi_status write_file(atvi_memo *m) {
+static atvi_status write_file(atvi_memo *m, bool wait) {
   static const char zero[8];
   output o = {.hash = ATVI_HASH};
   head h = {.layout = LAYOUT, .n_about = strlen(m->about), .n_entries = put_entries(m, NULL)};
@@ -349,15 +349,16 @@ static atvi_status write_file(atvi_memo *m) {
   put_entries(m, &o);
   uint64_t hash = o.hash;
   atvi_io_file_put(o.file, (const char *)&hash, sizeof hash);
-  atvi_status status = atvi_io_file_commit(o.file);
+  atvi_status status = wait ? atvi_io_file_commit(o.file) : atvi_io_file_commit_soon(o.file);
   atvi_io_file_free(o.file);
   return status;
 }
 
-static void write_now(atvi_memo *m) {
+/* wait: for the disk, if there is work that could be lost. */
+static void write_now(atvi_memo *m, bool wait) {
   if (m->failed) return;
   if (m->beside.stretch.fn && !save(m, &m->beside.stretch, false, &m->beside.state)) m->beside.state.n = 0;
-  m->failed = write_file(m) != ATVI_OK;
+  m->failed = write_file(m, wait) != ATVI_OK;
   if (m->failed)
     atvi_log(m->ctx, ATVI_LOG_WARN, "the checkpoint is not kept up to date: %s", atvi_errmsg(m->ctx));
   m->wrote_s = atvi_clock_s();
@@ -382,7 +383,7 @@ atvi_status atvi_io_memo_start(atvi_memo *m, const char *about, bool fresh, bool
   }
   m->failed = false;
   m->wrote_s = atvi_clock_s();
-  if (now) write_now(m);
+  if (now) write_now(m, !fresh);
   return ATVI_OK;
 }
 
@@ -391,7 +392,7 @@ void atvi_io_memo_close(atvi_memo *m, bool done) {
   if (done)
     unlink(m->path);
   else
-    write_now(m);
+    write_now(m, true);
   for (atvi_idx i = 0; i < m->pieces.n; i++) atvi_block_free(m->ctx, m->pieces.of[i].state.bytes);
   atvi_block_free(m->ctx, m->log.bytes);
   atvi_block_free(m->ctx, m->entered.bytes);
@@ -413,7 +414,7 @@ void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *
   if (room > most) room = m->log.n + size > most ? m->log.n + size : most;
   if (wanted && caller && room > m->log.cap) (void)reserve(m, &m->log, room);
   if (wanted && m->log.n + size <= m->log.cap) append_entry(&m->log, e, bytes);
-  if (caller && due(m)) write_now(m);
+  if (caller && due(m)) write_now(m, true);
   pthread_mutex_unlock(&m->lock);
 }
 
@@ -491,7 +492,7 @@ void atvi_io_stretch_mark(atvi_memo *m, const void *self) {
   bool now = due(m);
   if (m->now.stretch.lean && !now) return;
   keep(m, false);
-  if (now) write_now(m);
+  if (now) write_now(m, true);
 }
 
 void atvi_io_stretch_end(atvi_memo *m, bool complete) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the figures of a fit need, computed once: densities, pairs, thinned series. */
 
@@ -420,7 +421,7 @@ static atvi_status save(atvi_pool *pool, const char *dir, const char *name, cons
   const char *body, *file = atvi_pool_printf(pool, "figures/%s.%s", name, kind);
   ATVI_TRY(atvi_io_text_get(text, &body));
   if (!file) return ATVI_ENOMEM;
-  return atvi_io_file_save_in(pool, dir, file, body);
+  return atvi_io_file_save_soon(pool, dir, file, body);
 }
 
 atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name, const char *title,
@@ -436,7 +437,7 @@ atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char
 }
 
 atvi_status atvi_report_save_page(atvi_pool *pool, const char *dir, const char *html) {
-  return atvi_io_file_save_in(pool, dir, "report.html", html);
+  return atvi_io_file_save_soon(pool, dir, "report.html", html);
 }
 
 /* Panels of one size, `across` per line. */
@@ -564,32 +565,48 @@ static atvi_status save_chains(const atvi_fit_parts *x, const char *dir, bool ra
                                  ranks ? "Ranks of chains" : "Traces", c);
 }
 
-static atvi_status save_made(const atvi_fit_parts *x, const char *dir) {
+static atvi_status save_data(const atvi_fit_parts *x, const char *dir) {
+  return x->n_observed > 0 ? save_series(x, dir, false) : ATVI_OK;
+}
+
+static atvi_status save_residuals(const atvi_fit_parts *x, const char *dir) {
+  return x->pit.n > 0 ? save_series(x, dir, true) : ATVI_OK;
+}
+
+static atvi_status save_ahead(const atvi_fit_parts *x, const char *dir) {
+  atvi_idx ahead = 0;
+  while (ahead < x->n_forecast && x->forecast[ahead]->kind == ATVI_SERIES_OBSERVED) ahead++;
+  return ahead > 0 ? save_forecast(x->pool, dir, ahead, x->forecast, x->forecast_view) : ATVI_OK;
+}
+
+static atvi_status save_columns(const atvi_fit_parts *x, const char *dir) {
+  return x->n_col > 0 ? save_marginals(x, dir) : ATVI_OK;
+}
+
+static atvi_status save_pairs(const atvi_fit_parts *x, const char *dir) {
+  if (x->n_pick < 2) return ATVI_OK;
+  return atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_report_draw_pairs(x));
+}
+
+static atvi_status save_bounds(const atvi_fit_parts *x, const char *dir) {
+  if (x->n_bounded < 1) return ATVI_OK;
+  return atvi_report_save_figure(x->pool, dir, "bounds", "Posterior near the bounds",
+                                 atvi_report_figure_bounds(x->pool, 640, x->n_bounded, x->bounded));
+}
+
+static atvi_status save_traces(const atvi_fit_parts *x, const char *dir) {
+  return atvi_report_has_chains(x) ? save_chains(x, dir, false) : ATVI_OK;
+}
+
+static atvi_status save_ranks(const atvi_fit_parts *x, const char *dir) {
+  return atvi_report_has_chains(x) ? save_chains(x, dir, true) : ATVI_OK;
+}
+
+static atvi_status save_weights(const atvi_fit_parts *x, const char *dir) {
   atvi_frame f;
-  ATVI_TRY(save_training(x, dir));
-  if (atvi_report_has_chains(x)) {
-    ATVI_TRY(save_chains(x, dir, false));
-    ATVI_TRY(save_chains(x, dir, true));
-  }
   if (!x->r->draws->weight) return ATVI_OK;
   return atvi_report_save_figure(x->pool, dir, "weights", "Importance weights",
                                  atvi_report_draw_weights(x, &f));
-}
-
-static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
-  if (x->n_observed > 0) ATVI_TRY(save_series(x, dir, false));
-  if (x->pit.n > 0) ATVI_TRY(save_series(x, dir, true));
-  atvi_idx ahead = 0;
-  while (ahead < x->n_forecast && x->forecast[ahead]->kind == ATVI_SERIES_OBSERVED) ahead++;
-  if (ahead > 0) ATVI_TRY(save_forecast(x->pool, dir, ahead, x->forecast, x->forecast_view));
-  if (x->n_col > 0) ATVI_TRY(save_marginals(x, dir));
-  if (x->n_pick > 1)
-    ATVI_TRY(
-        atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_report_draw_pairs(x)));
-  if (x->n_bounded > 0)
-    ATVI_TRY(atvi_report_save_figure(x->pool, dir, "bounds", "Posterior near the bounds",
-                                     atvi_report_figure_bounds(x->pool, 640, x->n_bounded, x->bounded)));
-  return save_made(x, dir);
 }
 
 static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
@@ -619,11 +636,55 @@ atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, cons
   return write_page(&x, html);
 }
 
-atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, const char *dir) {
-  atvi_fit_parts x;
+static atvi_status save_page(const atvi_fit_parts *x, const char *dir) {
   const char *html;
+  ATVI_TRY(write_page(x, &html));
+  return atvi_report_save_page(x->pool, dir, html);
+}
+
+/* ---- files side by side ---- */
+
+typedef atvi_status save_fn(const atvi_fit_parts *x, const char *dir);
+static save_fn *const FILES[] = {save_page,    save_data,  save_residuals, save_ahead,
+                                 save_columns, save_pairs, save_bounds,    save_training,
+                                 save_traces,  save_ranks, save_weights};
+enum { N_FILES = sizeof FILES / sizeof *FILES };
+
+typedef struct {
+  const atvi_fit_parts *x;
+  const char *dir;
+  atvi_ctx *ctx[N_FILES]; /* NULL: out of memory */
+  atvi_status status[N_FILES];
+} saving;
+
+/* With a context, memory and messages of its own. */
+static void save_item(void *arg, atvi_idx i, int worker) {
+  saving *s = arg;
+  atvi_fit_parts own = *s->x;
+  (void)worker;
+  s->status[i] = atvi_ctx_new(NULL, &s->ctx[i]);
+  if (s->status[i] != ATVI_OK) return;
+  atvi_ctx_set_threads(s->ctx[i], 1);
+  s->status[i] = atvi_pool_new(s->ctx[i], &own.pool);
+  if (s->status[i] != ATVI_OK) return;
+  s->status[i] = FILES[i](&own, s->dir);
+  atvi_pool_free(own.pool);
+}
+
+atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, const char *dir) {
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  atvi_fit_parts x;
+  saving s = {.x = &x, .dir = dir};
+  atvi_status status = ATVI_OK;
   ATVI_TRY(parts_make(pool, r, &x));
-  ATVI_TRY(write_page(&x, &html));
-  ATVI_TRY(atvi_report_save_page(pool, dir, html));
-  return r->summary ? save_figures(&x, dir) : ATVI_OK;
+  bool there = access(dir, F_OK) == 0; /* else the page fails, and no figure makes the folder again */
+  atvi_parallel(ctx, r->summary && there ? N_FILES : 1, save_item, &s);
+  for (int i = 0; i < N_FILES; i++) {
+    if (status == ATVI_OK && s.status[i] != ATVI_OK) {
+      status = s.status[i];
+      (void)ATVI_FAIL(ctx, status, "%s", s.ctx[i] ? atvi_errmsg(s.ctx[i]) : "out of memory");
+    }
+    atvi_ctx_free(s.ctx[i]);
+  }
+  return status;
 }

@@ -71,6 +71,23 @@ static void saves_and_replaces(void) {
   end();
 }
 
+/* Without waiting for the disk, and waiting once for all. */
+static void saves_soon_and_waits_once(void) {
+  begin();
+  const char *path = in("a.txt");
+  CHECK_OK(atvi_io_file_save_soon(pool, folder, "a.txt", "first\n"));
+  CHECK_OK(atvi_io_file_save_soon(pool, folder, "a.txt", "second\n"));
+  CHECK_OK(atvi_io_file_save_soon(pool, folder, "b.txt", ""));
+  check_content(path, "second\n");
+  CHECK_INT(entries(), 2);
+  CHECK(symlink("/nowhere", in("broken")) == 0 && chmod(in("b.txt"), 0) == 0); /* neither is ours */
+  CHECK_OK(atvi_io_dir_sync(ctx, folder));
+  CHECK_STATUS(atvi_io_dir_sync(ctx, in("none")), ATVI_EIO);
+  CHECK_STATUS(atvi_io_file_save_soon(pool, path, "below.txt", "no"), ATVI_EIO);
+  unlink(in("broken"));
+  end();
+}
+
 static void streams_more_than_its_buffer(void) {
   begin();
   atvi_file *f;
@@ -377,9 +394,10 @@ static void what_is_left_is_removed(void) {
 }
 
 TESTS({"left", what_is_left_is_removed}, {"stems", stems_of_paths}, {"saves", saves_and_replaces},
-      {"streams", streams_more_than_its_buffer}, {"giving_up", giving_up_leaves_the_old_file},
-      {"two_writers", two_writers_do_not_mix}, {"full_disk", a_full_disk_is_told},
-      {"links", links_are_followed}, {"unwritable", what_cannot_be_written_is_told},
-      {"unreadable", what_cannot_be_read_is_told}, {"most", reads_no_more_than_it_should},
-      {"folders", makes_folders}, {"runs", numbers_runs}, {"runs_at_once", runs_at_once_get_their_own},
-      {"memory", memory_failures_are_told}, {"between", paths_lead_from_one_folder_to_another})
+      {"soon", saves_soon_and_waits_once}, {"streams", streams_more_than_its_buffer},
+      {"giving_up", giving_up_leaves_the_old_file}, {"two_writers", two_writers_do_not_mix},
+      {"full_disk", a_full_disk_is_told}, {"links", links_are_followed},
+      {"unwritable", what_cannot_be_written_is_told}, {"unreadable", what_cannot_be_read_is_told},
+      {"most", reads_no_more_than_it_should}, {"folders", makes_folders}, {"runs", numbers_runs},
+      {"runs_at_once", runs_at_once_get_their_own}, {"memory", memory_failures_are_told},
+      {"between", paths_lead_from_one_folder_to_another})
