@@ -362,6 +362,51 @@ def flat_logit():
 
 
 @target
+def survival():
+    """Over log k, a at the centre of the groups, and b."""
+    t = [(float(v.lstrip(">")), v[0] == ">") for v in text_column("survival.csv", "t")]
+    x = column("survival.csv", "x")
+
+    def f(u):
+        k, total = exp(u[0]), log(0.001) - 0.001 * exp(u[0]) + u[0] + normal(u[1] - 0.5 * u[2], 0, 100)
+        for (v, more), g in zip(t, x):
+            z = k * (log(v) - u[1] - u[2] * (g - 0.5))
+            total += -exp(z) + (0.0 if more else u[0] + z - log(v))
+        return total
+
+    return quadrature("quadrature", ["k", "a", "b"], f, [(-0.6, 1.4), (1.9, 4.2), (-1.2, 3.2)], ["b < 0.3"],
+                      lambda u: [exp(u[0]), u[1] - 0.5 * u[2], u[2]], {2: [0.3]}, n=64, fixed=True)
+
+
+@target
+def litters():
+    rows = list(zip(column("litters.csv", "r"), column("litters.csv", "n")))
+
+    def f(u):
+        mu, size = 1 / (1 + exp(-u[0])), exp(u[1])
+        a, b = mu * size, (1 - mu) * size
+        total = log(mu) + log1p(-mu) + log(0.01) - 0.01 * size + u[1]
+        return total + sum(choose(n, r) + lgamma(r + a) + lgamma(n - r + b) - lgamma(n + size) + lgamma(size) - lgamma(a) - lgamma(b) for r, n in rows)
+
+    return quadrature("quadrature", ["mu", "size"], f, [(-4, 3), (-2, 9)], ["size > 20"], lambda u: [1 / (1 + exp(-u[0])), exp(u[1])], {1: [log(20)]}, n=100)
+
+
+@target
+def beetles():
+    """Over the predictor at the dose 1.8, and b."""
+    rows = list(zip(*(column("beetles.csv", c) for c in ("x", "n", "r"))))
+
+    def f(u):
+        total = normal(u[0] - 1.8 * u[1], 0, 1000) + normal(u[1], 0, 1000)
+        for x, n, r in rows:
+            h = exp(u[0] + u[1] * (x - 1.8))
+            total += choose(n, r) + r * log(-expm1(-h)) - (n - r) * h
+        return total
+
+    return quadrature("quadrature", ["a", "b"], f, [(-1, 1.5), (10, 35)], ["b > 24"], lambda u: [u[0] - 1.8 * u[1], u[1]], {1: [24.0]}, n=80)
+
+
+@target
 def walk60():
     y = const("walk60", "y")
     rows = [prior_row(0, 0, 0.35)] + [({i: 1.0, i - 1: -1.0}, 0, 0.35, -log(0.35) - 0.5 * log(2 * pi)) for i in range(1, 60)]

@@ -90,9 +90,32 @@ static power power_sum(atvi_graph *g, power a, power b) {
 
 static power split(atvi_graph *g, atvi_node x, int *looks);
 
+enum { TINY_HAZARD = -20 }; /* log h below which 1 - exp(-h) is h (1 - h/2) to the last digit */
+
+/* 1 - exp(-h) for h = exp(x), the probability of a complementary log-log link: about h, and lost, where h is small. */
+static power hazard(atvi_graph *g, atvi_node h, atvi_node x) {
+  atvi_node small = atvi_graph_op2(g, ATVI_OP_MIN, x, constant(g, 0));
+  atvi_node plain = mul(g, neg(g, op1(g, ATVI_OP_EXPM1, neg(g, h))), op1(g, ATVI_OP_EXP, neg(g, small)));
+  atvi_node tiny = sub(g, constant(g, 1), mul(g, constant(g, 0.5), h));
+  atvi_node is_tiny = atvi_graph_op2(g, ATVI_OP_LT, x, constant(g, TINY_HAZARD));
+  return (power){atvi_graph_select(g, is_tiny, tiny, plain), small};
+}
+
+/* 1 - exp(e) */
+static power one_less(atvi_graph *g, atvi_node e, int *looks) {
+  atvi_node h = is_op(g, e, ATVI_OP_NEG) ? arg(g, e, 0) : ATVI_NODE_NONE;
+  double c;
+  if (is_op(g, e, ATVI_OP_MUL) && atvi_graph_is_const(g, arg(g, e, 0), &c) && c < 0) h = neg(g, e);
+  if (h != ATVI_NODE_NONE && !g->failed && g->node[h].powers) {
+    atvi_node x = positive(g, split(g, h, looks));
+    if (x != ATVI_NODE_NONE) return hazard(g, h, x);
+  }
+  return (power){neg(g, op1(g, ATVI_OP_EXPM1, e)), ATVI_NODE_NONE};
+}
+
 static power split2(atvi_graph *g, const atvi_gnode *s, int *looks) {
   if (s->op == ATVI_OP_SUB && is_value(g, s->arg[0], 1) && is_op(g, s->arg[1], ATVI_OP_EXP))
-    return (power){neg(g, op1(g, ATVI_OP_EXPM1, arg(g, s->arg[1], 0))), ATVI_NODE_NONE};
+    return one_less(g, arg(g, s->arg[1], 0), looks);
   power a = split(g, s->arg[0], looks), b = s->op == ATVI_OP_POW ? a : split(g, s->arg[1], looks);
   bool plain = a.expo == ATVI_NODE_NONE && b.expo == ATVI_NODE_NONE;
   if (g->failed) return a;

@@ -11,23 +11,28 @@
 #define INF HUGE_VAL
 
 static const atvi_dist_info TABLE[ATVI_DIST_COUNT] = {
-    [ATVI_DIST_UNIFORM] = {"uniform", 2, {"lower", "upper"}, {ANY, ANY}, true, false, false, -INF, INF},
+    [ATVI_DIST_UNIFORM] = {"uniform", 2, {"lower", "upper"}, {ANY, ANY}, true, true, false, -INF, INF},
     [ATVI_DIST_NORMAL] = {"normal", 2, {"mean", "sd"}, {ANY, POS}, true, true, false, -INF, INF},
     [ATVI_DIST_LOGNORMAL] = {"lognormal", 2, {"meanlog", "sdlog"}, {ANY, POS}, true, true, false, 0, INF},
-    [ATVI_DIST_GAMMA] = {"gamma", 2, {"shape", "rate"}, {POS, POS}, true, false, false, 0, INF},
-    [ATVI_DIST_INVGAMMA] = {"invgamma", 2, {"shape", "scale"}, {POS, POS}, true, false, false, 0, INF},
-    [ATVI_DIST_BETA] = {"beta", 2, {"a", "b"}, {POS, POS}, true, false, false, 0, 1},
-    [ATVI_DIST_EXPONENTIAL] = {"exponential", 1, {"rate"}, {POS}, true, false, false, 0, INF},
-    [ATVI_DIST_HALFNORMAL] = {"halfnormal", 1, {"sd"}, {POS}, true, false, false, 0, INF},
-    [ATVI_DIST_HALFCAUCHY] = {"halfcauchy", 1, {"scale"}, {POS}, true, false, false, 0, INF},
-    [ATVI_DIST_CAUCHY] = {"cauchy", 2, {"location", "scale"}, {ANY, POS}, true, false, false, -INF, INF},
+    [ATVI_DIST_GAMMA] = {"gamma", 2, {"shape", "rate"}, {POS, POS}, true, true, false, 0, INF},
+    [ATVI_DIST_INVGAMMA] = {"invgamma", 2, {"shape", "scale"}, {POS, POS}, true, true, false, 0, INF},
+    [ATVI_DIST_BETA] = {"beta", 2, {"a", "b"}, {POS, POS}, true, true, false, 0, 1},
+    [ATVI_DIST_EXPONENTIAL] = {"exponential", 1, {"rate"}, {POS}, true, true, false, 0, INF},
+    [ATVI_DIST_HALFNORMAL] = {"halfnormal", 1, {"sd"}, {POS}, true, true, false, 0, INF},
+    [ATVI_DIST_HALFCAUCHY] = {"halfcauchy", 1, {"scale"}, {POS}, true, true, false, 0, INF},
+    [ATVI_DIST_CAUCHY] = {"cauchy", 2, {"location", "scale"}, {ANY, POS}, true, true, false, -INF, INF},
     [ATVI_DIST_STUDENT] =
         {"student", 3, {"df", "location", "scale"}, {POS, ANY, POS}, true, true, false, -INF, INF},
+    [ATVI_DIST_LAPLACE] = {"laplace", 2, {"location", "scale"}, {ANY, POS}, true, true, false, -INF, INF},
+    [ATVI_DIST_LOGISTIC] = {"logistic", 2, {"location", "scale"}, {ANY, POS}, true, true, false, -INF, INF},
+    [ATVI_DIST_WEIBULL] = {"weibull", 2, {"shape", "scale"}, {POS, POS}, true, true, false, 0, INF},
     [ATVI_DIST_POISSON] = {"poisson", 1, {"mean"}, {ATVI_ARG_NONNEGATIVE}, false, true, true, 0, INF},
     [ATVI_DIST_NEGBIN] =
         {"negbin", 2, {"mean", "size"}, {ATVI_ARG_NONNEGATIVE, POS}, false, true, true, 0, INF},
     [ATVI_DIST_BINOMIAL] =
         {"binomial", 2, {"n", "p"}, {ATVI_ARG_WHOLE, ATVI_ARG_PROBABILITY}, false, true, true, 0, INF},
+    [ATVI_DIST_BETABINOMIAL] =
+        {"betabinomial", 3, {"n", "a", "b"}, {ATVI_ARG_WHOLE, POS, POS}, false, true, true, 0, INF},
 };
 
 const atvi_dist_info *atvi_lang_dist_get(atvi_dist dist) { return &TABLE[dist]; }
@@ -37,9 +42,11 @@ int atvi_lang_dist_find(const char *name, size_t n) {
     const char *name;
     atvi_dist dist;
   } ALIASES[] = {
-      {"inverse_gamma", ATVI_DIST_INVGAMMA}, {"half_normal", ATVI_DIST_HALFNORMAL},
-      {"half_cauchy", ATVI_DIST_HALFCAUCHY}, {"student_t", ATVI_DIST_STUDENT},
-      {"neg_binomial", ATVI_DIST_NEGBIN},    {"negative_binomial", ATVI_DIST_NEGBIN},
+      {"inverse_gamma", ATVI_DIST_INVGAMMA},     {"half_normal", ATVI_DIST_HALFNORMAL},
+      {"half_cauchy", ATVI_DIST_HALFCAUCHY},     {"student_t", ATVI_DIST_STUDENT},
+      {"neg_binomial", ATVI_DIST_NEGBIN},        {"negative_binomial", ATVI_DIST_NEGBIN},
+      {"neg_binomial_2", ATVI_DIST_NEGBIN},      {"inv_gamma", ATVI_DIST_INVGAMMA},
+      {"double_exponential", ATVI_DIST_LAPLACE}, {"beta_binomial", ATVI_DIST_BETABINOMIAL},
   };
   for (int d = 0; d < ATVI_DIST_COUNT; d++)
     if (strlen(TABLE[d].name) == n && memcmp(TABLE[d].name, name, n) == 0) return d;
@@ -66,6 +73,17 @@ static bool args_ok(atvi_dist dist, const double *arg) {
 }
 
 static double log_of(double p) { return p > 0 ? log(p) : -INF; }
+
+static double log_choose(double n, double k) { return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1); }
+static double log_beta(double a, double b) { return lgamma(a) + lgamma(b) - lgamma(a + b); }
+
+/* P(Y <= y), or P(Y > y), term by term. */
+static double betabinomial_tail(double y, const double *a, bool upper) {
+  double p = 0, from = upper ? floor(y) + 1 : 0, to = upper ? a[0] : floor(y);
+  for (double k = from; k <= to; k++)
+    p += exp(log_choose(a[0], k) + log_beta(k + a[1], a[0] - k + a[2]) - log_beta(a[1], a[2]));
+  return fmin(p, 1);
+}
 
 /* The half-line (upper = false) or upper tail of a Cauchy at z, accurate for small probabilities: atan2 keeps what 1/2 - atan loses. */
 static double cauchy_tail(double z) { return atan2(1, z) / 3.14159265358979323846; }
@@ -95,6 +113,12 @@ static double log_tail(atvi_dist dist, double y, const double *a, bool upper) {
   case ATVI_DIST_STUDENT:
     return upper ? atvi_math_student_lccdf(y, a[0], a[1], a[2], NULL)
                  : atvi_math_student_lcdf(y, a[0], a[1], a[2], NULL);
+  case ATVI_DIST_LAPLACE:
+    z = (upper ? a[0] - y : y - a[0]) / a[1];
+    return z < 0 ? z - log(2.0) : log1p(-0.5 * exp(-z));
+  case ATVI_DIST_LOGISTIC: z = (upper ? a[0] - y : y - a[0]) / a[1]; return fmin(z, 0) - log1p(exp(-fabs(z)));
+  case ATVI_DIST_WEIBULL: p = pow(y / a[1], a[0]); return upper ? -p : log_of(-expm1(-p));
+  case ATVI_DIST_BETABINOMIAL: return log_of(betabinomial_tail(y, a, upper));
   case ATVI_DIST_POISSON:
     return upper ? atvi_math_poisson_lccdf(y, a[0], NULL) : atvi_math_poisson_lcdf(y, a[0], NULL);
   case ATVI_DIST_NEGBIN:
@@ -155,6 +179,16 @@ static double plain(atvi_rng *r, atvi_dist dist, const double *a) {
   case ATVI_DIST_HALFCAUCHY: return a[0] * tan(1.57079632679489661923 * atvi_math_rng_uniform(r));
   case ATVI_DIST_CAUCHY: return a[0] + a[1] * tan(3.14159265358979323846 * (atvi_math_rng_uniform(r) - 0.5));
   case ATVI_DIST_STUDENT: return a[1] + a[2] * atvi_math_rng_student(r, a[0]);
+  case ATVI_DIST_LAPLACE: {
+    double e = atvi_math_rng_exponential(r);
+    return a[0] + (atvi_math_rng_uniform(r) < 0.5 ? -a[1] : a[1]) * e;
+  }
+  case ATVI_DIST_LOGISTIC: {
+    double u = atvi_math_rng_uniform(r);
+    return a[0] + a[1] * (log(u) - log1p(-u));
+  }
+  case ATVI_DIST_WEIBULL: return a[1] * pow(atvi_math_rng_exponential(r), 1 / a[0]);
+  case ATVI_DIST_BETABINOMIAL: return atvi_math_rng_binomial(r, a[0], atvi_math_rng_beta(r, a[1], a[2]));
   case ATVI_DIST_POISSON: return atvi_math_rng_poisson(r, a[0]);
   case ATVI_DIST_NEGBIN: return atvi_math_rng_negbin(r, a[0], a[1]);
   case ATVI_DIST_BINOMIAL: return atvi_math_rng_binomial(r, a[0], a[1]);
@@ -326,6 +360,16 @@ static node binomial_density(graph *g, node y, const node *a) {
   return where(g, at_most(g, y, a[0]), add(g, choose, add(g, hit, miss)));
 }
 
+/* Rising factorials, so that nothing cancels where a and b are large. */
+static node betabinomial_density(graph *g, node y, const node *a) {
+  node one = num(g, 1), left = sub(g, a[0], y);
+  node choose =
+      sub(g, lgam(g, add(g, a[0], one)), add(g, lgam(g, add(g, y, one)), lgam(g, add(g, left, one))));
+  node hit = atvi_graph_op2(g, ATVI_OP_LRISE, a[1], y), miss = atvi_graph_op2(g, ATVI_OP_LRISE, a[2], left);
+  node all = atvi_graph_op2(g, ATVI_OP_LRISE, add(g, a[1], a[2]), a[0]);
+  return where(g, at_most(g, y, a[0]), add(g, choose, sub(g, add(g, hit, miss), all)));
+}
+
 /* For arguments in their ranges. */
 static node density(graph *g, atvi_dist dist, node y, const node *a, node *lrise) {
   node zero = num(g, 0), z;
@@ -350,6 +394,18 @@ static node density(graph *g, atvi_dist dist, node y, const node *a, node *lrise
     return half ? where(g, at_most(g, zero, y), x) : x;
   }
   case ATVI_DIST_STUDENT: return student_density(g, y, a);
+  case ATVI_DIST_LAPLACE: /* -|z| - log 2 scale */
+    z = atvi_graph_op1(g, ATVI_OP_ABS, scaled(g, y, a[0], a[1]));
+    return neg(g, add(g, z, add(g, num(g, LOG_2), ln(g, a[1]))));
+  case ATVI_DIST_LOGISTIC: /* -z - 2 log(1 + exp(-z)) - log scale */
+    z = neg(g, scaled(g, y, a[0], a[1]));
+    return sub(g, z, add(g, mul(g, num(g, 2), atvi_graph_op2(g, ATVI_OP_LOG_ADD, zero, z)), ln(g, a[1])));
+  case ATVI_DIST_WEIBULL: { /* log k - log y + k z - exp(k z), z = log y - log scale */
+    z = mul(g, a[0], sub(g, ln(g, y), ln(g, a[1])));
+    node x = sub(g, add(g, ln(g, a[0]), z), add(g, ln(g, y), atvi_graph_op1(g, ATVI_OP_EXP, z)));
+    return where(g, less(g, zero, y), x);
+  }
+  case ATVI_DIST_BETABINOMIAL: return betabinomial_density(g, y, a);
   case ATVI_DIST_POISSON: return poisson_density(g, y, a);
   case ATVI_DIST_NEGBIN: return negbin_density(g, y, a, lrise);
   case ATVI_DIST_BINOMIAL: return binomial_density(g, y, a);
@@ -378,6 +434,51 @@ static bool log_mean(graph *g, node mean, node *log_of) {
   return true;
 }
 
+/* log(1 - exp(-h)) and -h for a cumulated hazard h; 0 before the value 0. */
+static node hazard_tail(graph *g, node y, node h, bool upper) {
+  node begun = less(g, num(g, 0), y);
+  if (upper) return atvi_graph_select(g, begun, neg(g, h), num(g, 0));
+  return where(g, begun, ln(g, neg(g, atvi_graph_op1(g, ATVI_OP_EXPM1, neg(g, h)))));
+}
+
+/* Tails with a formula, for arguments in their ranges; ATVI_NODE_NONE for other families. */
+static node closed_tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
+  node zero = num(g, 0), one = num(g, 1), z, x;
+  switch (dist) {
+  case ATVI_DIST_EXPONENTIAL: return hazard_tail(g, y, mul(g, a[0], y), upper);
+  case ATVI_DIST_WEIBULL:
+    z = mul(g, a[0], sub(g, ln(g, y), ln(g, a[1])));
+    return hazard_tail(g, y, atvi_graph_op1(g, ATVI_OP_EXP, z), upper);
+  case ATVI_DIST_LOGISTIC:
+    z = scaled(g, y, a[0], a[1]);
+    return neg(g, atvi_graph_op2(g, ATVI_OP_LOG_ADD, zero, upper ? z : neg(g, z)));
+  case ATVI_DIST_LAPLACE: /* the half that holds the end of the tail, or what the other leaves */
+    z = scaled(g, y, a[0], a[1]);
+    z = upper ? neg(g, z) : z;
+    x = atvi_graph_op1(g, ATVI_OP_EXP, neg(g, atvi_graph_op1(g, ATVI_OP_ABS, z)));
+    return atvi_graph_select(g, less(g, z, zero), sub(g, z, num(g, LOG_2)), ln1p(g, mul(g, num(g, -0.5), x)));
+  case ATVI_DIST_CAUCHY: /* atan2 keeps what 1/2 - atan loses */
+    z = scaled(g, y, a[0], a[1]);
+    return sub(g, ln(g, atvi_graph_op2(g, ATVI_OP_ATAN2, one, upper ? z : neg(g, z))), num(g, LOG_PI));
+  case ATVI_DIST_HALFCAUCHY:
+    z = divide(g, y, a[0]);
+    x = upper ? atvi_graph_op2(g, ATVI_OP_ATAN2, one, z) : atvi_graph_op1(g, ATVI_OP_ATAN, z);
+    x = add(g, num(g, LOG_2 - LOG_PI), ln(g, x));
+    return atvi_graph_select(g, less(g, zero, y), x, num(g, upper ? 0 : -HUGE_VAL));
+  case ATVI_DIST_HALFNORMAL:
+    z = divide(g, y, a[0]);
+    x = upper ? add(g, num(g, LOG_2), atvi_graph_op1(g, ATVI_OP_LOG_NDTR, neg(g, z)))
+              : ln(g, atvi_graph_op1(g, ATVI_OP_ERF, mul(g, num(g, sqrt(0.5)), z)));
+    return atvi_graph_select(g, less(g, zero, y), x, num(g, upper ? 0 : -HUGE_VAL));
+  default: return ATVI_NODE_NONE;
+  }
+}
+
+static bool has_function(atvi_dist dist) {
+  return dist == ATVI_DIST_NORMAL || dist == ATVI_DIST_LOGNORMAL || dist == ATVI_DIST_STUDENT ||
+         dist == ATVI_DIST_POISSON || dist == ATVI_DIST_NEGBIN || dist == ATVI_DIST_BINOMIAL;
+}
+
 static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
   static const atvi_fn FN[ATVI_DIST_COUNT] = {
       [ATVI_DIST_NORMAL] = ATVI_FN_NORMAL_LCDF,   [ATVI_DIST_LOGNORMAL] = ATVI_FN_NORMAL_LCDF,
@@ -389,6 +490,10 @@ static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
   int n = atvi_lang_dist_get(dist)->n_arg;
   for (int k = 0; k < n; k++)
     if ((arg[k + 1] = a[k]) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  if (!has_function(dist)) {
+    node x = closed_tail(g, dist, y, a, upper);
+    return x == ATVI_NODE_NONE ? x : unless(g, bad_args(g, dist, a), -HUGE_VAL, x);
+  }
   /* the upper tail's function follows the lower one's in the list */
   if (dist == ATVI_DIST_POISSON && log_mean(g, a[0], &arg[1])) fn = ATVI_FN_POISSON_LOG_LCDF;
   if (dist == ATVI_DIST_NEGBIN && log_mean(g, a[0], &arg[1])) fn = ATVI_FN_NEGBIN_LOG_LCDF;
@@ -433,15 +538,17 @@ static node cauchy_mass(graph *g, double lower, double upper, node location, nod
   return add(g, ln(g, sub(g, ends[1], ends[0])), num(g, log(factor) - LOG_PI));
 }
 
-static node student_mass(graph *g, double lower, double upper, const node *a) {
+/* A family with a location, whose argument is the last but one. */
+static node line_mass(graph *g, atvi_dist dist, double lower, double upper, const node *a) {
   if (isinf(lower) && isinf(upper)) return num(g, 0);
-  if (isinf(lower)) return atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a);
-  if (isinf(upper)) return atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a);
-  node right = less(g, mul(g, num(g, 2), a[1]), num(g, lower + upper));
-  node above = node_log_diff(g, atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a),
-                             atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, upper), a));
-  node below = node_log_diff(g, atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a),
-                             atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, lower), a));
+  if (isinf(lower)) return atvi_lang_dist_lcdf(g, dist, num(g, upper), a);
+  if (isinf(upper)) return atvi_lang_dist_lccdf(g, dist, num(g, lower), a);
+  node location = a[atvi_lang_dist_get(dist)->n_arg - 2];
+  node right = less(g, mul(g, num(g, 2), location), num(g, lower + upper));
+  node above = node_log_diff(g, atvi_lang_dist_lccdf(g, dist, num(g, lower), a),
+                             atvi_lang_dist_lccdf(g, dist, num(g, upper), a));
+  node below = node_log_diff(g, atvi_lang_dist_lcdf(g, dist, num(g, upper), a),
+                             atvi_lang_dist_lcdf(g, dist, num(g, lower), a));
   return atvi_graph_select(g, right, above, below);
 }
 
@@ -477,7 +584,13 @@ static node mass(graph *g, atvi_dist dist, double lo, double upper, const node *
                ln(g, neg(g, atvi_graph_op1(g, ATVI_OP_EXPM1, neg(g, mul(g, a[0], num(g, upper - lo)))))));
   case ATVI_DIST_HALFCAUCHY: return cauchy_mass(g, lo, upper, zero, a[0], 2);
   case ATVI_DIST_CAUCHY: return cauchy_mass(g, lo, upper, a[0], a[1], 1);
-  case ATVI_DIST_STUDENT: return student_mass(g, lo, upper, a);
+  case ATVI_DIST_STUDENT:
+  case ATVI_DIST_LAPLACE:
+  case ATVI_DIST_LOGISTIC: return line_mass(g, dist, lo, upper, a);
+  case ATVI_DIST_WEIBULL:
+    if (isinf(upper)) return atvi_lang_dist_lccdf(g, dist, nl, a);
+    if (lo <= 0) return atvi_lang_dist_lcdf(g, dist, nu, a);
+    return node_log_diff(g, atvi_lang_dist_lccdf(g, dist, nl, a), atvi_lang_dist_lccdf(g, dist, nu, a));
   default: return ATVI_NODE_NONE;
   }
 }
@@ -502,6 +615,22 @@ atvi_node atvi_lang_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *a)
   case ATVI_DIST_BINOMIAL: return mul(g, a[0], a[1]);
   case ATVI_DIST_LOGNORMAL:
     return atvi_graph_op1(g, ATVI_OP_EXP, add(g, a[0], mul(g, num(g, 0.5), mul(g, a[1], a[1]))));
+  case ATVI_DIST_CAUCHY:
+  case ATVI_DIST_LAPLACE:
+  case ATVI_DIST_LOGISTIC:
+  case ATVI_DIST_HALFCAUCHY: return a[0]; /* where there is no mean, the median */
+  case ATVI_DIST_UNIFORM: return mul(g, num(g, 0.5), add(g, a[0], a[1]));
+  case ATVI_DIST_GAMMA: return divide(g, a[0], a[1]);
+  case ATVI_DIST_INVGAMMA:
+    return atvi_graph_select(g, less(g, num(g, 1), a[0]), divide(g, a[1], sub(g, a[0], num(g, 1))),
+                             num(g, HUGE_VAL));
+  case ATVI_DIST_BETA: return divide(g, a[0], add(g, a[0], a[1]));
+  case ATVI_DIST_EXPONENTIAL: return divide(g, num(g, 1), a[0]);
+  case ATVI_DIST_HALFNORMAL: return mul(g, num(g, sqrt(2 / exp(LOG_PI))), a[0]);
+  case ATVI_DIST_WEIBULL:
+    return mul(g, a[1],
+               atvi_graph_op1(g, ATVI_OP_EXP, lgam(g, add(g, num(g, 1), divide(g, num(g, 1), a[0])))));
+  case ATVI_DIST_BETABINOMIAL: return mul(g, a[0], divide(g, a[1], add(g, a[1], a[2])));
   default: return ATVI_NODE_NONE;
   }
 }

@@ -9,20 +9,24 @@
 enum { ATVI_DIST_ARGS = 3 };
 
 typedef enum {
-  ATVI_DIST_UNIFORM,     /* lower, upper */
-  ATVI_DIST_NORMAL,      /* mean, sd */
-  ATVI_DIST_LOGNORMAL,   /* meanlog, sdlog */
-  ATVI_DIST_GAMMA,       /* shape, rate */
-  ATVI_DIST_INVGAMMA,    /* shape, scale */
-  ATVI_DIST_BETA,        /* a, b */
-  ATVI_DIST_EXPONENTIAL, /* rate */
-  ATVI_DIST_HALFNORMAL,  /* sd */
-  ATVI_DIST_HALFCAUCHY,  /* scale */
-  ATVI_DIST_CAUCHY,      /* location, scale */
-  ATVI_DIST_STUDENT,     /* df, location, scale */
-  ATVI_DIST_POISSON,     /* mean */
-  ATVI_DIST_NEGBIN,      /* mean, size */
-  ATVI_DIST_BINOMIAL,    /* n, p */
+  ATVI_DIST_UNIFORM,      /* lower, upper */
+  ATVI_DIST_NORMAL,       /* mean, sd */
+  ATVI_DIST_LOGNORMAL,    /* meanlog, sdlog */
+  ATVI_DIST_GAMMA,        /* shape, rate */
+  ATVI_DIST_INVGAMMA,     /* shape, scale */
+  ATVI_DIST_BETA,         /* a, b */
+  ATVI_DIST_EXPONENTIAL,  /* rate */
+  ATVI_DIST_HALFNORMAL,   /* sd */
+  ATVI_DIST_HALFCAUCHY,   /* scale */
+  ATVI_DIST_CAUCHY,       /* location, scale */
+  ATVI_DIST_STUDENT,      /* df, location, scale */
+  ATVI_DIST_LAPLACE,      /* location, scale */
+  ATVI_DIST_LOGISTIC,     /* location, scale */
+  ATVI_DIST_WEIBULL,      /* shape, scale */
+  ATVI_DIST_POISSON,      /* mean */
+  ATVI_DIST_NEGBIN,       /* mean, size */
+  ATVI_DIST_BINOMIAL,     /* n, p */
+  ATVI_DIST_BETABINOMIAL, /* n, a, b */
   ATVI_DIST_COUNT
 } atvi_dist;
 
@@ -71,7 +75,7 @@ double atvi_lang_dist_log_ccdf(atvi_dist dist, double y, const double *arg);
 double atvi_lang_dist_log_mass(atvi_dist dist, double lower, double upper, const double *arg);
 /* One draw, truncated to (lower, upper) (infinite: not). NaN where arguments are out of range or the interval has no mass. */
 double atvi_lang_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, double lower, double upper);
-/* Mean of an observation distribution as a node (for predictions); lognormal: its mean, Student: its location. */
+/* Mean of an observation distribution as a node (for predictions); lognormal: its mean; Student, Cauchy: the location. */
 atvi_node atvi_lang_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *arg);
 
 #endif

@@ -385,8 +385,12 @@ bool atvi_lang_elab_data(elab *e); /* elab_data.c */
 /* The first and the last time in all data of the whole model; first > last if there is none. */
 bool atvi_lang_data_range(elab *e, double *first, double *last);
 bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
-bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
+/* elab_density.c: the distribution of a statement; then its arguments arg[], of which constants are in their ranges. */
 bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
+bool atvi_lang_dist_args(elab *e, const elab_env *v, const ast_stmt *st, atvi_dist dist, atvi_node *arg);
+/* normal_lpdf(y, mean, sd), poisson_lpmf(y, mean), weibull_lccdf(y, shape, scale) and the like, and other functions whose names are free,
+ * where the model has none of that name. *found also after an error. */
+atvi_node atvi_lang_density(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* The terms of an observation. */
 bool atvi_lang_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o);
 /* elab_simulator.c: all but the inputs; then those, which depend on who uses what. */

@@ -348,7 +348,8 @@ atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x) {
   if (!fn && !b && strcmp(x->word->text, "convolve") == 0) return convolve(e, v, x);
   if (!fn && !b) {
     bool found;
-    atvi_node y = atvi_lang_delay_call(e, v, x, &found);
+    atvi_node y = atvi_lang_density(e, v, x, &found);
+    if (!found) y = atvi_lang_delay_call(e, v, x, &found);
     if (!found) y = atvi_lang_trajectory_call(e, v, x, &found);
     if (!found) atvi_lang_unknown(e, x, true, NULL);
     return found ? y : ATVI_NODE_NONE;

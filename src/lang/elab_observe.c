@@ -120,10 +120,13 @@ static bool below_counts(const atvi_lang_observe *o, int kind, double y) {
   return atvi_lang_dist_get(o->dist)->count && kind == ATVI_CELL_LT && y <= 0;
 }
 
-/* Not even a value that only says it is below the detection limit. */
-static bool never_lognormal(const atvi_lang_observe *o, int kind, double y) {
-  bool undetected = kind == ATVI_CELL_NUMBER && y <= o->limit_lower && o->limit_lower > 0;
-  return o->dist == ATVI_DIST_LOGNORMAL && !(y > 0) && !undetected;
+/* A value outside the support, also as one that only says it is below the detection limit. */
+static bool outside_support(const atvi_lang_observe *o, int kind, double y) {
+  const atvi_dist_info *info = atvi_lang_dist_get(o->dist);
+  bool undetected = kind == ATVI_CELL_NUMBER && y <= o->limit_lower && o->limit_lower > info->lower;
+  bool closed =
+      o->dist == ATVI_DIST_EXPONENTIAL || o->dist == ATVI_DIST_HALFNORMAL || o->dist == ATVI_DIST_HALFCAUCHY;
+  return !info->count && !undetected && ((closed ? y < info->lower : y <= info->lower) || y >= info->upper);
 }
 
 static bool check_trials(elab *e, const atvi_lang_observe *o, const atvi_csv *csv, atvi_idx row) {
@@ -172,13 +175,16 @@ static bool check_cell(elab *e, const atvi_lang_observe *o, const atvi_csv *csv,
                          "'%.60s' is impossible: counts are 0 or more", csv->text[at]);
     return false;
   }
-  if (never_lognormal(o, csv->kind[at], y)) {
+  if (outside_support(o, csv->kind[at], y)) {
+    const char *why = isfinite(info->upper) ? "not between 0 and 1" : y < 0 ? "below 0" : "not above 0";
     atvi_lang_data_error(e->s, csv, row, o->column, o->place,
                          "use normal, or a detection limit: limits (0.5, inf)",
-                         "'%.60s' cannot be lognormal: it is not above 0", csv->text[at]);
+                         "'%.60s' cannot be %s: it is %s", csv->text[at], info->name,
+                         o->dist == ATVI_DIST_LOGNORMAL ? "not above 0" : why);
     return false;
   }
-  return o->dist != ATVI_DIST_BINOMIAL || check_trials(e, o, csv, row);
+  bool trials = o->dist == ATVI_DIST_BINOMIAL || o->dist == ATVI_DIST_BETABINOMIAL;
+  return !trials || check_trials(e, o, csv, row);
 }
 
 static bool censored(const atvi_lang_observe *o, int kind, double y) {
@@ -314,14 +320,12 @@ static bool same_name(elab *e, const ast_stmt *st) {
 }
 
 static bool distributed(elab *e, const ast_stmt *st, const elab_loop *loop, atvi_lang_observe *o) {
-  o->n_arg = atvi_lang_dist_get(o->dist)->n_arg;
   elab_env v = {.vars = loop->vars,
                 .allowed = ELAB_ALL & ~(ELAB_KIND(ATVI_IN_DELAY) | ELAB_KIND(ATVI_IN_TRAJECTORY)),
                 .where = "an observation",
                 .data = o->data};
-  for (int a = 0; a < o->n_arg; a++)
-    if ((o->arg[a] = atvi_lang_eval(e, &v, st->dist.args->arg[a])) == ATVI_NODE_NONE) return false;
-  return atvi_lang_check_args(e, st, o->dist, o->arg) && check_time(e, st, o);
+  o->n_arg = atvi_lang_dist_get(o->dist)->n_arg;
+  return atvi_lang_dist_args(e, &v, st, o->dist, o->arg) && check_time(e, st, o);
 }
 
 /* A model has one sort of observations. */

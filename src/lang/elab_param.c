@@ -4,57 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
-  const char *name = st->dist.name->text;
-  int found = atvi_lang_dist_find(name, strlen(name));
-  const char *list = prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, "
-                             "halfnormal, halfcauchy, cauchy, student"
-                           : "observations: poisson, negbin, binomial, normal, lognormal, student; or a sum "
-                             "of processes: emulator, exponential, matern32, matern52, white";
-  if (found < 0) {
-    ast_guess g = {.text = name};
-    for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_lang_dist_get((atvi_dist)d)->name);
-    for (int k = 0; !prior && atvi_lang_process_name(k); k++) atvi_lang_guess(&g, atvi_lang_process_name(k));
-    atvi_lang_error(e->s, st->dist.at,
-                    g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best) : list,
-                    "unknown distribution '%.60s'", name);
-    return false;
-  }
-  *dist = (atvi_dist)found;
-  const atvi_dist_info *info = atvi_lang_dist_get(*dist);
-  if (!(prior ? info->prior : info->observation)) {
-    atvi_lang_error(e->s, st->dist.at, list, "'%s' cannot be %s", name,
-                    prior ? "a prior" : "the distribution of data");
-    return false;
-  }
-  if (st->dist.args->n == info->n_arg) return true;
-  const char *form = info->n_arg == 1 ? atvi_pool_printf(e->s->pool, "write %s(%s)", name, info->arg[0])
-                     : info->n_arg == 2
-                         ? atvi_pool_printf(e->s->pool, "write %s(%s, %s)", name, info->arg[0], info->arg[1])
-                         : atvi_pool_printf(e->s->pool, "write %s(%s, %s, %s)", name, info->arg[0],
-                                            info->arg[1], info->arg[2]);
-  atvi_lang_error(e->s, st->dist.at, form, "'%s' takes %d %s, not %td", name, info->n_arg,
-                  info->n_arg == 1 ? "argument" : "arguments", st->dist.args->n);
-  return false;
-}
-
-bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg) {
-  static const char *const WANT[] = {"finite", "above 0", "0 or more", "a whole number, 0 or more",
-                                     "between 0 and 1"};
-  const atvi_dist_info *info = atvi_lang_dist_get(dist);
-  double v[ATVI_DIST_ARGS] = {NAN, NAN, NAN};
-  for (int k = 0; k < info->n_arg; k++) {
-    if (!atvi_lang_constant(e, arg[k], &v[k]) || atvi_lang_dist_arg_ok(dist, k, v[k])) continue;
-    atvi_lang_error(e->s, st->dist.args->arg[k]->at, "change it to a value that is allowed",
-                    "the %s of %s must be %s, not %g", info->arg[k], info->name, WANT[info->range[k]], v[k]);
-    return false;
-  }
-  if (dist != ATVI_DIST_UNIFORM || !(v[0] >= v[1])) return true;
-  atvi_lang_error(e->s, st->dist.args->arg[0]->at, "write uniform(lower, upper)",
-                  "the lower end %g is not below the upper end %g", v[0], v[1]);
-  return false;
-}
-
 /* Box of the prior's support, then of the bounds; says whether bounds cut something off. */
 static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
   const atvi_dist_info *info = atvi_lang_dist_get(p->dist);
@@ -189,9 +138,7 @@ static bool param(elab *e, const elab_symbol *sym, elab_loop *loop, atvi_idx k, 
     if (!atvi_lang_dist(e, st, true, &p->dist)) return false;
     p->n_arg = atvi_lang_dist_get(p->dist)->n_arg;
     elab_env v = {.vars = loop->vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a prior", .data = -1};
-    for (int a = 0; a < p->n_arg; a++)
-      if ((p->arg[a] = atvi_lang_eval(e, &v, st->dist.args->arg[a])) == ATVI_NODE_NONE) return false;
-    if (!atvi_lang_check_args(e, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
+    if (!atvi_lang_dist_args(e, &v, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
     if (sym->walk && !atvi_lang_walk_prior(e, sym->walk, sym->base + k, p)) return false;
   }
   *log_density = density(e, st, p, sym->base + k);

@@ -89,7 +89,8 @@ static bool processes(ast_parser *p, ast_stmt *st) {
   const char *hint = "processes are added up: emulator(flow) + exponential(v, l) + white(s2)";
   atvi_idx cap = 0;
   if (!distribution(p, st)) return false;
-  if (p->tok->kind != '+' && atvi_lang_process(st->dist.name->text) < 0) return true;
+  bool rate = strcmp(st->dist.name->text, "exponential") == 0 && st->dist.args->n == 1; /* the distribution */
+  if (p->tok->kind != '+' && (rate || atvi_lang_process(st->dist.name->text) < 0)) return true;
   for (ast_expr *call = st->dist.args;;) {
     if (!ATVI_PUSH(p->s->pool, st->dist.term, st->dist.n_term, cap)) return atvi_lang_nomem(p->s), false;
     st->dist.term[st->dist.n_term++] = call;

@@ -270,7 +270,8 @@ static atvi_prior_form form(atvi_graph *g, const atvi_lang_param *p, node *loc, 
   const node *a = p->arg;
   node log_a, log_b, spread_a, spread_b;
   *loc = *scale = number(g, 0);
-  if (p->dist == ATVI_DIST_NORMAL || p->dist == ATVI_DIST_CAUCHY || p->dist == ATVI_DIST_STUDENT) {
+  if (p->dist == ATVI_DIST_NORMAL || p->dist == ATVI_DIST_CAUCHY || p->dist == ATVI_DIST_STUDENT ||
+      p->dist == ATVI_DIST_LAPLACE || p->dist == ATVI_DIST_LOGISTIC) {
     int first = p->dist == ATVI_DIST_STUDENT;
     *loc = a[first];
     *scale = a[first + 1];
@@ -284,6 +285,12 @@ static atvi_prior_form form(atvi_graph *g, const atvi_lang_param *p, node *loc, 
     return ATVI_PRIOR_LOG;
   case ATVI_DIST_GAMMA: return gamma_like(g, a[0], two(g, ATVI_OP_DIV, a[0], a[1]), loc, scale);
   case ATVI_DIST_INVGAMMA: return gamma_like(g, a[0], two(g, ATVI_OP_DIV, a[1], a[0]), loc, scale);
+  case ATVI_DIST_WEIBULL:
+    *scale = a[1];
+    if (atvi_graph_is_const(g, a[0], NULL)) return ATVI_PRIOR_RATIO;
+    *loc = atvi_graph_op1(g, ATVI_OP_LOG, a[1]);
+    *scale = two(g, ATVI_OP_DIV, number(g, 1), a[0]);
+    return ATVI_PRIOR_LOG;
   case ATVI_DIST_EXPONENTIAL: *scale = two(g, ATVI_OP_DIV, number(g, 1), a[0]); return ATVI_PRIOR_RATIO;
   case ATVI_DIST_HALFNORMAL:
   case ATVI_DIST_HALFCAUCHY: *scale = a[0]; return ATVI_PRIOR_RATIO;

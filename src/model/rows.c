@@ -159,7 +159,7 @@ static void forgive(const atvi_model *m, const atvi_lang_observe *o, atvi_node a
   double counts;
   atvi_node *x = &arg[p ? 1 : 0];
   for (int a = 0; a < ATVI_DIST_ARGS; a++) arg[a] = o->arg[a];
-  if (!atvi_lang_dist_get(o->dist)->count ||
+  if (!atvi_lang_dist_get(o->dist)->count || o->dist == ATVI_DIST_BETABINOMIAL ||
       !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV)))
     return;
   /* A power of two, so that compiled code serves other data of about the same size. */

@@ -83,6 +83,13 @@ static void densities_are_right(void) {
             log(1.6 * 2.6 / 2 * pow(1.6 / 3.985, 1.6) * pow(2.385 / 3.985, 2)), 1e-13);
   CHECK_REL(D(ATVI_DIST_BINOMIAL, 2, 5, 0.3), log(10 * 0.09 * 0.343), 1e-13);
   CHECK(D(ATVI_DIST_BINOMIAL, 6, 5, 0.3) == -HUGE_VAL);
+  /* C(5, 2) B(4, 7) / B(2, 4) */
+  CHECK_REL(D(ATVI_DIST_BETABINOMIAL, 2, 5, 2, 4), log(10 * (6.0 * 720 / 3628800) / (6.0 / 120)), 1e-13);
+  CHECK_REL(D(ATVI_DIST_BETABINOMIAL, 2, 5, 3e9, 7e9), D(ATVI_DIST_BINOMIAL, 2, 5, 0.3), 1e-8);
+  CHECK(D(ATVI_DIST_BETABINOMIAL, 6, 5, 2, 4) == -HUGE_VAL);
+  CHECK_REL(exp(atvi_lang_dist_log_cdf(ATVI_DIST_BETABINOMIAL, 2, (const double[]){5, 2, 4})) +
+                exp(atvi_lang_dist_log_ccdf(ATVI_DIST_BETABINOMIAL, 2, (const double[]){5, 2, 4})),
+            1, 1e-13);
   /* limits of means and probabilities */
   CHECK(D(ATVI_DIST_POISSON, 0, 0) == 0 && D(ATVI_DIST_POISSON, 1, 0) == -HUGE_VAL);
   CHECK(D(ATVI_DIST_NEGBIN, 0, 0, 1.6) == 0);
@@ -218,7 +225,7 @@ static void bad_arguments_are_impossible(void) {
     atvi_node rest = atvi_lang_dist_lpdf(g, BAD[c].dist, y, arg, &rise);
     check_impossible(rest, BAD[c].y, BAD[c].arg, info->n_arg, info->name);
     if (rise != ATVI_NODE_NONE) CHECK(value(rise, BAD[c].y, BAD[c].arg, info->n_arg) == 0);
-    if (info->observation) {
+    if (info->observation && atvi_lang_dist_lcdf(g, BAD[c].dist, y, arg) != ATVI_NODE_NONE) {
       check_impossible(atvi_lang_dist_lcdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg,
                        info->name);
       check_impossible(atvi_lang_dist_lccdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg,
@@ -251,6 +258,10 @@ static const struct {
     {ATVI_DIST_HALFCAUCHY, {1.6}, 0.4, 4.2},
     {ATVI_DIST_CAUCHY, {0.731, 1.6}, -1.4, 3.2},
     {ATVI_DIST_STUDENT, {3.2, 0.731, 1.6}, -1.4, 2.6},
+    {ATVI_DIST_LAPLACE, {0.731, 1.6}, 0.9, 2.6},
+    {ATVI_DIST_LAPLACE, {0.731, 1.6}, -2.2, 0.5},
+    {ATVI_DIST_LOGISTIC, {0.731, 1.6}, -1.4, 2.6},
+    {ATVI_DIST_WEIBULL, {1.7, 1.6}, 0.4, 2.6},
 };
 enum { N_CASES = sizeof CASES / sizeof *CASES };
 
@@ -284,6 +295,14 @@ static void masses_are_integrals(void) {
                          {-INFINITY, CASES[c].upper},
                          {CASES[c].lower, INFINITY},
                          {-INFINITY, INFINITY}};
+    int n = atvi_lang_dist_get(dist)->n_arg;
+    atvi_node low = atvi_lang_dist_lcdf(g, dist, y, arg), high = atvi_lang_dist_lccdf(g, dist, y, arg);
+    CHECK((low == ATVI_NODE_NONE) == (high == ATVI_NODE_NONE));
+    for (int k = 0; k < 2 && low != ATVI_NODE_NONE; k++) {
+      double at = k ? CASES[c].upper : CASES[c].lower;
+      CHECK_ABS(value(low, at, CASES[c].arg, n), atvi_lang_dist_log_cdf(dist, at, CASES[c].arg), 1e-12);
+      CHECK_ABS(value(high, at, CASES[c].arg, n), atvi_lang_dist_log_ccdf(dist, at, CASES[c].arg), 1e-12);
+    }
     bool closed = dist != ATVI_DIST_GAMMA && dist != ATVI_DIST_INVGAMMA && dist != ATVI_DIST_BETA;
     for (int k = 0; k < 4; k++) {
       atvi_node m = atvi_lang_dist_lmass(g, dist, ends[k][0], ends[k][1], arg);
@@ -336,7 +355,12 @@ static void means_are_means(void) {
   CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_STUDENT, arg), 0, a, 3), 0.3, 0);
   CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_BINOMIAL, arg), 0, a, 3), 1.65, 1e-15);
   CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_LOGNORMAL, arg), 0, a, 3), exp(5.545), 1e-13);
-  CHECK(atvi_lang_dist_mean(g, ATVI_DIST_UNIFORM, arg) == ATVI_NODE_NONE);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_UNIFORM, arg), 0, a, 3), 2.9, 1e-15);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_GAMMA, arg), 0, a, 3), 5.5 / 0.3, 1e-15);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_INVGAMMA, arg), 0, a, 3), 0.3 / 4.5, 1e-15);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_BETA, arg), 0, a, 3), 5.5 / 5.8, 1e-15);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_WEIBULL, arg), 0, a, 3), 0.3 * tgamma(1 + 1 / 5.5), 1e-14);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_BETABINOMIAL, arg), 0, a, 3), 5.5 * 0.3 / 1.9, 1e-15);
   end();
 }
 

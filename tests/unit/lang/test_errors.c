@@ -180,8 +180,12 @@ static void arguments(void) {
   wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(10, 1.5)\n", 5, 26, "between 0 and 1");
   wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(10.5, 0.5)\n", 5, 22, "whole number");
   wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(-1)\n", 5, 21, "0 or more");
-  wrong(SIR "data \"none.csv\" time day\nobserve x ~ gamma(1, 2)\n", 5, 13,
-        "cannot be the distribution of data");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ gamma(1)\n", 5, 13, "gamma(shape, rate)");
+  wrong("param a ~ poisson(3)\n", 1, 11, "cannot be a prior");
+  wrong("param a ~ bernoulli_logit(3)\n", 1, 11, "cannot be a prior");
+  wrong("let a = normal_lpdf(1, 2)\n", 1, 9, "normal_lpdf(value, mean, sd)");
+  wrong("let a = gamma_lcdf(1, 2, 3)\n", 1, 9, "not known here");
+  wrong("let a = square(1, 2)\n", 1, 9, "takes 1 argument");
 }
 
 static void priors_against_bounds(void) {

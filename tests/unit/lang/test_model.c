@@ -250,6 +250,25 @@ static void tables_follow_time(void) {
   atvi_ctx_free(ctx);
 }
 
+static void densities_as_functions(void) {
+  const double p[1] = {0.731};
+#define VALUE(expr) derived_at("param a ~ flat\nderived y = " expr "\n", p)
+  CHECK_REL(VALUE("normal_lpdf(a, 0.2, 1.6)"),
+            -0.5 * pow((p[0] - 0.2) / 1.6, 2) - log(1.6 * sqrt(2 * 3.14159265358979323846)), 1e-14);
+  CHECK_REL(VALUE("bernoulli_logit_lpmf(1, a)"), -log1p(exp(-p[0])), 1e-14);
+  CHECK_REL(VALUE("poisson_log_lpmf(2, a)"), 2 * p[0] - exp(p[0]) - log(2), 1e-14);
+  CHECK_REL(VALUE("weibull_lccdf(2, 3, a)"), -pow(2 / p[0], 3), 1e-13);
+  CHECK_REL(VALUE("chi_square_lpdf(3, a)"),
+            (p[0] / 2 - 1) * log(3) - 1.5 - p[0] / 2 * log(2) - lgamma(p[0] / 2), 1e-13);
+  CHECK_REL(VALUE("lbeta(a, 2)"), lgamma(p[0]) + lgamma(2) - lgamma(p[0] + 2), 1e-13);
+  CHECK_REL(VALUE("log(inv_cloglog(a - 800))"), p[0] - 800, 1e-14);
+  CHECK_REL(VALUE("log(inv_cloglog(a - 3))"), log(-expm1(-exp(p[0] - 3))), 1e-14);
+  CHECK_REL(VALUE("log(1 - exp(-2*exp(a)))"), log(-expm1(-2 * exp(p[0]))), 1e-14);
+  CHECK_REL(VALUE("log(1 - exp(-2*exp(a - 800)))"), p[0] - 800 + log(2), 1e-14);
+  CHECK_REL(VALUE("log_diff_exp(a, -1)"), log(exp(p[0]) - exp(-1)), 1e-14);
+#undef VALUE
+}
+
 static void pulses_steps_and_settings(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_lang *lang = model(
@@ -407,6 +426,7 @@ static void a_missing_model_file_is_an_io_error(void) {
 TESTS({"expressions", expressions_mean_what_they_say}, {"arrays", arrays_functions_and_labels},
       {"lines", lines_go_on_where_they_must}, {"cold", cold_has_the_right_equations},
       {"rotavirus", rotavirus_has_the_right_equations}, {"tables", tables_follow_time},
-      {"pulses", pulses_steps_and_settings}, {"priors", priors_know_their_bounds},
-      {"cut", uniform_between_parameters_can_be_cut}, {"reference", the_reference_shows_a_model},
-      {"memory", memory_may_run_out}, {"missing", a_missing_model_file_is_an_io_error})
+      {"pulses", pulses_steps_and_settings}, {"densities", densities_as_functions},
+      {"priors", priors_know_their_bounds}, {"cut", uniform_between_parameters_can_be_cut},
+      {"reference", the_reference_shows_a_model}, {"memory", memory_may_run_out},
+      {"missing", a_missing_model_file_is_an_io_error})
