@@ -143,16 +143,16 @@ void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, co
   if (m->bend.n > 0) atvi_infer_bend_x(&m->bend, d, n, y, x);
 }
 
-/* chol^T dx, in place: row k needs rows k and above only. */
+/* chol^T dx, in place, row by row of the factor: a row of dx is scaled when those after it are still to be added. */
 void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *dx) {
-  for (atvi_idx k = 0; k < d; k++) {
-    double *restrict to = dx + k * n;
-    for (atvi_idx b = 0; b < n; b++) to[b] *= m->chol[k * d + k];
-    for (atvi_idx i = k + 1; i < d; i++) {
+  for (atvi_idx i = 0; i < d; i++) {
+    double *restrict from = dx + i * n;
+    for (atvi_idx k = 0; k < i; k++) {
       double c = m->chol[i * d + k];
-      const double *restrict from = dx + i * n;
+      double *restrict to = dx + k * n;
       for (atvi_idx b = 0; b < n && c != 0; b++) to[b] += c * from[b];
     }
+    for (atvi_idx b = 0; b < n; b++) from[b] *= m->chol[i * d + i];
   }
   if (m->bend.n > 0) atvi_infer_bend_adjoint(&m->bend, d, n, y, dx);
 }

@@ -5,16 +5,16 @@
  *            many: each is a machine that asks for one gradient at a time, and what the chains of a group ask
  *            for is evaluated in one batch. Chains do not wait for each other after an iteration, however
  *            long their trees are, but only at the end of a window of warm-up and at checkpoints.
- * Warm-up    two windows' length for the step size alone; windows of WINDOW iterations, twice as many and so
- *            on, at the end of each of which the metric becomes the variances seen in it; LAST iterations for
- *            the step size again. A sixth of what Stan takes by default, as all chains together learn the
- *            metric.
+ * Warm-up    a window's length for the step size alone; windows of WINDOW iterations, twice as many and so
+ *            on, at the end of each of which the metric is learnt from what was seen in it; LAST iterations for
+ *            the step size again. A tenth of what Stan takes by default, as all chains together learn the
+ *            metric, and from gradients too.
  * Step size  dual averaging (nuts_tree.c), begun at ten times a size found by doubling or
  *            halving until a single step is accepted with the probability wanted; anew after every change of
  *            the metric.
- * Metric     the variances within the chains, pooled over all chains: with 16 of them a window of 50 tells as
- *            much as 800 iterations of one chain, so warm-up is short. Step sizes are each chain's own.
- * Lost       chains are looked for at the end of each window. The log mass of the region a chain is in is
+ * Metric     nuts_metric.h, from places and gradients less their means within chains, pooled over all chains. Trees are in coordinates in
+ *            which it is the unit matrix. Step sizes are each chain's own.
+ * Lost       chains are looked for at the end of the last window. The log mass of the region a chain is in is
  *            about mean log pi + sum of log sd.
  * Fine       where chains of a fit diverge, every fourth iteration from then on has steps a fourth as long. Steps that do not depend on
  *            the state leave the posterior as it is, whatever their length: what the long ones run past, the short ones enter, and only
@@ -22,22 +22,22 @@
  * Kept       what came after warm-up. In long runs the first third is left out: chains that need long also
  *            need long to forget their starts. */
 #include "infer/chains.h"
+#include "infer/nuts_metric.h"
 #include "infer/nuts_tree.h"
 #include "infer/space.h"
 #include "infer/vi_tuning.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-  WINDOW = 25,                            /* iterations of the first window, as in Stan */
-  WINDOWS = 6,                            /* that one chain has; many together have fewer */
+  WINDOW = 10,                            /* iterations of the first window */
+  WINDOWS = 7,                            /* that one chain has; many together have fewer */
   WINDOW_DRAWS = WINDOW << (WINDOWS - 1), /* draws of all chains together in the last one: Stan's has 500 */
-  LAST = 2 * WINDOW,                      /* iterations, as in Stan */
-  EARLY_DEPTH = 6, /* of trees before the first variances are known: the metric may be hopeless yet */
+  LAST = 4 * WINDOW,                      /* iterations; Stan's are 50 */
+  EARLY_DEPTH = 6, /* of trees before the first metric is known: it may be hopeless yet */
   FINE = 4,        /* iterations of which one has steps as much shorter, after a divergence; a power of 2 */
 };
-/* The metric counts this many draws of a small variance, ATVI_TINY of the typical one: as in Stan. */
-#define SHRINK 5.0
 
 typedef struct {
   atvi_nuts_tree tree;
@@ -50,10 +50,11 @@ typedef struct {
   /* of the search: doubling 1, halving -1, not known yet 0 */
   int way;
   atvi_nuts_dual dual;
-  /* [d] since the window began: mean and sum of squared deviations of x */
-  double *mean, *m2;
   /* since the window began: iterations, mean of log pi */
-  double seen, mean_log_pi;
+  atvi_idx seen;
+  double mean_log_pi;
+  /* [2 d] scratch: a place and a gradient outside the metric */
+  double *out;
   /* sums over the iterations since warm-up ended */
   double count, accept, depth, divergences, hits;
   double energy, energy_mean, energy_m2, energy_jumps;
@@ -64,8 +65,8 @@ typedef struct {
   int n;
   /* [ATVI_LANES] */
   nuts_chain *chain;
-  /* [d][n] of the points asked for: in the coordinates of the trees, xi, parameters, gradient */
-  double *y, *x, *theta, *dx;
+  /* [d][n] of the points asked for: in the coordinates of the metric, of the frame, xi, parameters, gradient */
+  double *z, *y, *x, *theta, *dx;
   /* [ATVI_LANES] */
   double *log_pi, *log_prior, *log_lik;
 } nuts_group;
@@ -75,12 +76,16 @@ typedef struct {
   const atvi_space *space;
   /* the same where nobody lent it */
   atvi_space *own;
-  /* trees are in its coordinates; NULL: in xi */
+  /* the metric is in its coordinates; NULL: in xi */
   const atvi_member *frame;
   /* [groups] */
   nuts_group *group;
-  /* [d] the inverse metric, shared by all chains, and room to pool variances */
-  double *var, *sum;
+  /* shared by all chains; trees are in its coordinates, in which it is [d] ones */
+  atvi_nuts_metric metric;
+  double *unit;
+  /* [chains][d][longest] places and gradients of the window, in the coordinates of the frame; [d][chains longest] of all chains, less means */
+  double *place, *slope, *places, *slopes;
+  atvi_idx longest;
   int n_window;
   /* variances are learnt from window[k] + 1 .. window[k + 1] */
   atvi_idx window[WINDOWS + 1];
@@ -112,7 +117,7 @@ static void resume(nuts *r, nuts_chain *c) {
   if (c->doing != IDLE || c->iteration >= r->c.goal) return;
   atvi_nuts_tree *t = &c->tree;
   t->rng = atvi_math_rng_at(r->c.opts.seed, ATVI_STREAM_MCMC, (uint32_t)(c->iteration + 1), c->number);
-  t->var = r->var;
+  t->var = r->unit;
   bool early = r->n_window > 0 && c->iteration < r->window[1];
   t->max_depth = early && EARLY_DEPTH < r->c.opts.max_depth ? EARLY_DEPTH : r->c.opts.max_depth;
   if (c->search) {
@@ -143,14 +148,18 @@ static void search_on(nuts_chain *c, double wanted, double log_ratio) {
   atvi_infer_nuts_begin(t);
 }
 
-static void learn(nuts_chain *c) {
+/* Where the chain is, for the metric and for the search for lost chains. */
+static void learn(nuts *r, nuts_chain *c) {
   const atvi_nuts_place *q = &c->tree.at;
-  c->seen++;
-  c->mean_log_pi += (q->log_pi - c->mean_log_pi) / c->seen;
-  for (atvi_idx i = 0; i < c->tree.d; i++) {
-    double off = q->x[i] - c->mean[i];
-    c->mean[i] += off / c->seen;
-    c->m2[i] += off * (q->x[i] - c->mean[i]);
+  atvi_idx d = r->c.d, n = r->longest, at = c->seen++;
+  double *x = c->out, *g = x + d;
+  c->mean_log_pi += (q->log_pi - c->mean_log_pi) / (double)c->seen;
+  memcpy(g, q->g, (size_t)d * sizeof *g);
+  atvi_infer_nuts_metric_out(&r->metric, 1, q->x, x);
+  atvi_infer_nuts_metric_adjoint_back(&r->metric, 1, g);
+  for (atvi_idx i = 0; i < d; i++) {
+    r->place[((atvi_idx)c->number * d + i) * n + at] = x[i];
+    r->slope[((atvi_idx)c->number * d + i) * n + at] = g[i];
   }
 }
 
@@ -180,13 +189,15 @@ static void complete(nuts *r, nuts_chain *c) {
     const atvi_nuts_place *q = &t->at;
     double *own =
         atvi_infer_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
-    for (atvi_idx j = -1; own && r->frame && j < r->c.d; j++, own += r->c.m * r->c.room)
-      *own = j < 0 ? q->log_pi : q->x[j];
+    if (!own || !r->frame) return;
+    double *x = c->out;
+    atvi_infer_nuts_metric_out(&r->metric, 1, q->x, x);
+    for (atvi_idx j = -1; j < r->c.d; j++, own += r->c.m * r->c.room) *own = j < 0 ? q->log_pi : x[j];
     return;
   }
   atvi_infer_nuts_dual_step(&c->dual, r->c.opts.accept, accept);
   t->eps = exp(c->iteration < r->warm ? c->dual.log_eps : c->dual.log_eps_bar);
-  if (c->iteration > r->window[0] && c->iteration <= r->window[r->n_window]) learn(c);
+  if (c->iteration > r->window[0] && c->iteration <= r->window[r->n_window]) learn(r, c);
 }
 
 static void answer(nuts *r, nuts_chain *c, const atvi_nuts_value *v) {
@@ -201,9 +212,11 @@ static void answer(nuts *r, nuts_chain *c, const atvi_nuts_value *v) {
 /* ---- adaptation from all chains ---- */
 
 static double mass(void *self, atvi_idx k, double *log_pi) {
-  const nuts_chain *c = chain_at(self, k);
+  const nuts *r = self;
+  const nuts_chain *c = chain_at(r, k);
   double sum = *log_pi = c->mean_log_pi;
-  for (atvi_idx i = 0; i < c->tree.d; i++) sum += 0.5 * log(c->m2[i] / (c->seen - 1));
+  for (atvi_idx i = 0; i < r->c.d; i++)
+    sum += log(atvi_math_sd(c->seen, r->place + (k * r->c.d + i) * r->longest, NULL));
   return sum;
 }
 
@@ -214,35 +227,47 @@ static void copy(void *self, atvi_idx to, atvi_idx from) {
   a->eps = b->eps;
 }
 
-/* The variances, a little drawn to a small one: a direction in which a few chains hardly moved is not
- * believed to be that narrow. Where nothing moved at all the metric stays. */
+/* To row[n], less their mean. */
+static void copy_centred(atvi_idx n, const double *from, double *row) {
+  double mean = atvi_math_mean(n, from, NULL);
+  for (atvi_idx b = 0; b < n; b++) row[b] = from[b] - mean;
+}
+
+/* From all places of the window, less the means of their chains; chains go on where they are. */
 static void set_metric(nuts *r) {
-  double n = 0, log_mean = 0;
-  for (atvi_idx j = 0; j < r->c.d; j++) r->sum[j] = 0;
-  for (atvi_idx k = 0; k < r->c.opts.chains; k++) {
+  atvi_idx d = r->c.d, n = 0, at = 0;
+  for (atvi_idx k = 0; k < r->c.m; k++) n += r->c.mass[k] == -HUGE_VAL ? 0 : chain_at(r, k)->seen;
+  for (atvi_idx k = 0; k < r->c.m; k++) {
     const nuts_chain *c = chain_at(r, k);
     if (r->c.mass[k] == -HUGE_VAL) continue;
-    n += c->seen - 1;
-    for (atvi_idx j = 0; j < r->c.d; j++) r->sum[j] += c->m2[j];
+    for (atvi_idx i = 0; i < d; i++) {
+      copy_centred(c->seen, r->place + (k * d + i) * r->longest, r->places + i * n + at);
+      copy_centred(c->seen, r->slope + (k * d + i) * r->longest, r->slopes + i * n + at);
+    }
+    at += c->seen;
   }
-  for (atvi_idx j = 0; j < r->c.d; j++) {
-    r->sum[j] /= n;
-    if (!(r->sum[j] > 0) || !isfinite(r->sum[j])) return;
-    log_mean += log(r->sum[j]) / (double)r->c.d;
+  for (atvi_idx k = 0; k < r->c.m; k++) {
+    atvi_nuts_place *q = &chain_at(r, k)->tree.at;
+    atvi_infer_nuts_metric_out(&r->metric, 1, q->x, q->x);
+    atvi_infer_nuts_metric_adjoint_back(&r->metric, 1, q->g);
   }
-  for (atvi_idx j = 0; j < r->c.d; j++)
-    r->var[j] = (n * r->sum[j] + SHRINK * ATVI_TINY * exp(log_mean)) / (n + SHRINK);
+  if (n > 0) atvi_infer_nuts_metric_learn(&r->metric, n, r->places, r->slopes);
+  for (atvi_idx k = 0; k < r->c.m; k++) {
+    atvi_nuts_place *q = &chain_at(r, k)->tree.at;
+    atvi_infer_nuts_metric_in(&r->metric, 1, q->x, q->x);
+    atvi_infer_nuts_metric_adjoint(&r->metric, 1, q->g);
+  }
 }
 
 static void end_window(nuts *r) {
-  atvi_infer_chains_move_lost(&r->c);
+  /* before the metric is known, chains have moved as far as their steps let them */
+  if (r->at_window == r->n_window) atvi_infer_chains_move_lost(&r->c);
   set_metric(r);
   for (atvi_idx k = 0; k < r->c.m; k++) {
     nuts_chain *c = chain_at(r, k);
     c->search = true;
-    c->seen = c->mean_log_pi = 0;
-    memset(c->mean, 0, (size_t)r->c.d * sizeof *c->mean);
-    memset(c->m2, 0, (size_t)r->c.d * sizeof *c->m2);
+    c->seen = 0;
+    c->mean_log_pi = 0;
   }
 }
 
@@ -308,8 +333,9 @@ static bool round_of(nuts *r, nuts_group *g, int worker) {
       hand(r, g, c, 0, 0);
   }
   for (atvi_idx j = 0; j < r->c.d; j++)
-    for (int i = 0; i < n; i++) g->y[j * n + i] = g->chain[lane[i]].tree.move.x[j];
+    for (int i = 0; i < n; i++) g->z[j * n + i] = g->chain[lane[i]].tree.move.x[j];
   if (n == 0) return any;
+  atvi_infer_nuts_metric_out(&r->metric, n, g->z, g->y);
   if (r->frame) atvi_infer_member_to_frame(r->frame, r->c.d, n, g->y, g->x);
   atvi_infer_space_eval_on(r->space, worker,
                            &(atvi_space_batch){.B = n,
@@ -321,6 +347,7 @@ static bool round_of(nuts *r, nuts_group *g, int worker) {
                                                .log_pi = g->log_pi,
                                                .dx = g->dx});
   if (r->frame) atvi_infer_member_adjoint(r->frame, r->c.d, n, g->y, g->dx);
+  atvi_infer_nuts_metric_adjoint(&r->metric, n, g->dx);
   for (int i = 0; i < n; i++) hand(r, g, &g->chain[lane[i]], i, n);
   return true;
 }
@@ -340,7 +367,7 @@ static atvi_idx run(void *self, atvi_idx item, int worker) {
 
 /* Where windows end. Short runs get half of their iterations as warm-up, in the proportions that Stan has. */
 static void plan_windows(nuts *r) {
-  atvi_idx at = 2 * WINDOW, half = r->c.opts.max_iter / 2, m = r->c.opts.chains;
+  atvi_idx at = WINDOW, half = r->c.opts.max_iter / 2, m = r->c.opts.chains;
   r->window[0] = at;
   for (atvi_idx n = WINDOW; r->n_window < WINDOWS; n *= 2) {
     r->window[++r->n_window] = at += n;
@@ -355,7 +382,8 @@ static void plan_windows(nuts *r) {
 }
 
 static void make_group(atvi_pool *pool, atvi_idx d, int max_depth, nuts_group *g) {
-  double **wide[] = {&g->y, &g->x, &g->theta, &g->dx}, **row[] = {&g->log_pi, &g->log_prior, &g->log_lik};
+  double **wide[] = {&g->z, &g->y, &g->x, &g->theta, &g->dx},
+         **row[] = {&g->log_pi, &g->log_prior, &g->log_lik};
   for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
     *wide[k] = atvi_pool_take(pool, (size_t)(d * ATVI_LANES), sizeof(double));
   for (size_t k = 0; k < sizeof row / sizeof *row; k++)
@@ -367,8 +395,7 @@ static void make_group(atvi_pool *pool, atvi_idx d, int max_depth, nuts_group *g
     atvi_infer_nuts_tree_carve(&a, &c->tree, d, max_depth);
     a = (atvi_arena){.base = atvi_pool_take(pool, a.used, 1)};
     if (a.base) atvi_infer_nuts_tree_carve(&a, &c->tree, d, max_depth);
-    c->mean = atvi_pool_take(pool, (size_t)d, sizeof *c->mean);
-    c->m2 = atvi_pool_take(pool, (size_t)d, sizeof *c->m2);
+    c->out = atvi_pool_take(pool, (size_t)(2 * d), sizeof *c->out);
     c->search = true;
     c->tree.eps = 1;
   }
@@ -379,15 +406,21 @@ static atvi_status make(nuts *r) {
   atvi_idx d = atvi_model_evaluator_target(c->ev)->d;
   c->plan.groups = (c->opts.chains + ATVI_LANES - 1) / ATVI_LANES;
   r->group = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *r->group);
-  r->var = atvi_pool_take(c->pool, (size_t)d, sizeof *r->var);
-  r->sum = atvi_pool_take(c->pool, (size_t)d, sizeof *r->sum);
+  plan_windows(r);
+  for (int k = 0; k < r->n_window; k++)
+    if (r->window[k + 1] - r->window[k] > r->longest) r->longest = r->window[k + 1] - r->window[k];
+  size_t n = (size_t)c->opts.chains * (size_t)d * (size_t)r->longest;
+  double **all[] = {&r->place, &r->slope, &r->places, &r->slopes};
+  for (int k = 0; k < 4; k++) *all[k] = atvi_pool_take(c->pool, n, sizeof(double));
+  r->unit = atvi_pool_take(c->pool, (size_t)d, sizeof *r->unit);
+  if (!atvi_infer_nuts_metric_new(c->pool, d, c->opts.chains * r->longest, &r->metric)) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < c->plan.groups && r->group; i++) {
     atvi_idx left = c->opts.chains - i * ATVI_LANES;
     make_group(c->pool, d, c->opts.max_depth, &r->group[i]);
     r->group[i].n = left < ATVI_LANES ? (int)left : ATVI_LANES;
   }
   if (atvi_pool_failed(c->pool)) return ATVI_ENOMEM;
-  for (atvi_idx j = 0; j < d; j++) r->var[j] = 1;
+  for (atvi_idx j = 0; j < d; j++) r->unit[j] = 1;
   for (atvi_idx k = 0; k < c->opts.chains; k++) chain_at(r, k)->number = (uint32_t)k;
   return ATVI_OK;
 }
@@ -440,7 +473,6 @@ static bool place(nuts *r, places *p) {
 
 static void make_plan(nuts *r) {
   atvi_chains *c = &r->c;
-  plan_windows(r);
   c->plan.rows = r->space->d + 2;
   if (r->frame) c->plan.rows += 1 + r->space->d;
   c->plan.states_per_ess = 4;
@@ -481,22 +513,27 @@ static void state(void *self, atvi_state *s) {
   size_t bytes = (size_t)r->c.d * sizeof(double);
   ATVI_STATE(s, r->at_window);
   ATVI_STATE(s, r->refined);
-  atvi_io_state(s, r->var, bytes);
+  ATVI_STATE(s, r->metric.rank);
+  atvi_io_state(s, r->metric.scale, bytes);
+  atvi_io_state(s, r->metric.dir, (size_t)r->metric.rank * bytes);
+  atvi_io_state(s, r->metric.stretch, (size_t)r->metric.rank * sizeof(double));
   for (atvi_idx k = 0; k < r->c.m; k++) {
     nuts_chain *c = chain_at(r, k);
-    double *number[] = {&c->seen,      &c->mean_log_pi,  &c->count,      &c->accept,
-                        &c->depth,     &c->divergences,  &c->hits,       &c->energy,
-                        &c->energy_m2, &c->energy_jumps, &c->energy_mean};
+    double *number[] = {&c->mean_log_pi, &c->count,  &c->accept,    &c->depth,        &c->divergences,
+                        &c->hits,        &c->energy, &c->energy_m2, &c->energy_jumps, &c->energy_mean};
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) ATVI_STATE(s, *number[i]);
     ATVI_STATE(s, c->iteration);
     ATVI_STATE(s, c->doing);
     ATVI_STATE(s, c->search);
     ATVI_STATE(s, c->way);
     ATVI_STATE(s, c->dual);
-    atvi_io_state(s, c->mean, bytes);
-    atvi_io_state(s, c->m2, bytes);
+    ATVI_STATE(s, c->seen);
+    for (atvi_idx i = 0; i < 2 * r->c.d; i++) {
+      double *of = i < r->c.d ? r->place : r->slope;
+      atvi_io_state(s, of + (k * r->c.d + i % r->c.d) * r->longest, (size_t)c->seen * sizeof *of);
+    }
     atvi_infer_nuts_tree_state(&c->tree, s);
-    c->tree.var = r->var;
+    c->tree.var = r->unit;
   }
 }
 

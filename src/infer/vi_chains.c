@@ -88,11 +88,12 @@ static atvi_status prior_starts(takeover *t, double *x) {
   return ATVI_OK;
 }
 
-/* The frame of a single component that is wide is that of its maximum, bends included: few weighted draws say less of so many coordinates. */
+/* With many coordinates nuts learns their correlations from its own places: few weighted draws say less of them. A bend is kept. */
 static atvi_status begin_nuts(takeover *t) {
   atvi_vi *v = t->v;
-  bool own = v->wide && v->n_part == 1 && v->part[0].at.bend.n > 0 && !atvi_infer_vi_hopeless(t->w);
-  t->frame = own ? &v->part[0].at : &t->where.spread;
+  bool bent = v->wide && v->n_part == 1 && v->part[0].at.bend.n > 0 && !atvi_infer_vi_hopeless(t->w);
+  if (v->wide) plain_frame(t);
+  t->frame = bent ? &v->part[0].at : &t->where.spread;
   double *start = reals(t, v->d * NUTS_CHAINS);
   atvi_nuts_from from = {.opts = atvi_infer_nuts_defaults(),
                          .space = v->space,
