@@ -30,6 +30,9 @@ enum {
 static const double IN_VAIN = 1.5;
 /* Draws that take the explicit solver this many times the least work of the implicit one are run by that. */
 static const double LONG = 20;
+/* Beside a solution and a factorisation inside their shape, Newton's method does this many operations per state: as much as with full matrices of 10 states.
+ * (docs/performance.md#diffusion-along-cells has gradients of diffusion along 10 to 100 cells by both.) */
+static const double BESIDE_SOLVE = 20, BESIDE_FACTOR = 67;
 /* An adjoint of a right-hand side costs about this many right-hand sides. */
 static const double VJP = 3;
 
@@ -247,10 +250,10 @@ atvi_status atvi_model_solver(atvi_model *m) {
   ATVI_TRY(atvi_model_jacobian(m, m->odes.rhs_node, rests && !m->prog.interpret, &m->choice.jacobian,
                                &m->odes.fit, &p.jac, &p.rhs));
   if (rests) m->odes.steady.jac = m->odes.fit.jac, m->odes.steady.shape = m->odes.fit.shape;
-  /* of full matrices: with few entries, what Newton's method does besides would not be counted */
   const double n = (double)m->states.n;
-  p.factor = 2 * n * n * n / 3;
-  p.solve = 2 * n * n;
+  const atvi_ode_shape *shape = m->odes.fit.shape;
+  p.factor = fmin(2 * n * n * n / 3, shape->factor + BESIDE_FACTOR * n);
+  p.solve = fmin(2 * n * n, shape->solve + BESIDE_SOLVE * n);
   m->choice.automatic = true;
   m->choice.other = m->odes.fit;
   m->choice.other.method = ATVI_ODE_STIFF;

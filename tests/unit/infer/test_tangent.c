@@ -82,7 +82,8 @@ static atvi_tangent_info with(mistake k, size_t program) {
 
 static void wrong_ones_are_told(void) {
   /* the sign of the gradient of the log likelihood by b */
-  atvi_tangent_info y = with((mistake){.slot = 0, .at = 1, .factor = -1}, offsetof(atvi_model, prog.setup_vjp));
+  atvi_tangent_info y =
+      with((mistake){.slot = 0, .at = 1, .factor = -1}, offsetof(atvi_model, prog.setup_vjp));
   CHECK(y.wrong == 1 && y.param == 1 && !y.in_prior && y.worst > 1 && y.off > 0.1);
   CHECK_REL(y.gradient, -y.tangent, 1e-10);
   CHECK(y.x == AT[N] || y.x == AT[N + 1] || y.x == AT[N + 2] || y.x == AT[N + 3]);

@@ -224,6 +224,27 @@ static void the_solver_is_chosen(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Diffusion along cells: the Jacobian is a band, and implicit steps are as cheap as it is narrow. Eigenvalues reach from 0 to -4 D. */
+static void the_solver_is_chosen_by_the_band(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("cells.csv", "t,y\n2,0.3\n4,0.6\n6,0.8\n8,0.9\n10,1\n");
+  for (int stiff = 0; stiff < 2; stiff++) {
+    char text[700];
+    snprintf(text, sizeof text,
+             "index c = 1..80\nparam D ~ lognormal(log(%g), 0.2)\nparam r ~ lognormal(0, 0.2)\nstart 0\n"
+             "state u[i in c] = 0.05 + 0.5*exp(-(i - 20)^2/200)\n"
+             "du[1]/dt = D*(u[2] - u[1]) + r*u[1]*(1 - u[1])\n"
+             "du[i in 2..79]/dt = D*(u[i-1] - 2*u[i] + u[i+1]) + r*u[i]*(1 - u[i])\n"
+             "du[80]/dt = D*(u[79] - u[80]) + r*u[80]*(1 - u[80])\n"
+             "data \"cells.csv\" time t\nobserve y ~ normal(u[60], 0.1)\n",
+             stiff ? 200.0 : 2.0);
+    atvi_model *m = test_load(ctx, test_file("cells.atvi", text), true);
+    CHECK_INT(m->odes.fit.method, stiff ? ATVI_ODE_STIFF : ATVI_ODE_RK45);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+}
+
 /* What is left of a dose is positive, but the explicit solver rounds it to either side of 0, where log C is undefined. */
 static void states_that_die_out_have_a_likelihood(void) {
   atvi_ctx *ctx = test_ctx();
@@ -881,17 +902,17 @@ static void memory_may_run_out_anywhere(void) {
 
 TESTS({"alternatives", alternatives_of_a_density}, {"dying", states_that_die_out_have_a_likelihood},
       {"moving", jumps_at_parameters}, {"comparisons", comparisons_with_the_time_are_landed_on},
-      {"solver", the_solver_is_chosen}, {"tolerance", tolerances_ask_the_same_of_both_solvers},
-      {"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
-      {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
-      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
-      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
-      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
-      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
-      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
-      {"options", options_of_the_library}, {"times", other_times_need_no_data},
-      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
-      {"masked", missing_values_leave_no_trace_in_the_gradient},
+      {"solver", the_solver_is_chosen}, {"band", the_solver_is_chosen_by_the_band},
+      {"tolerance", tolerances_ask_the_same_of_both_solvers}, {"wide", wide_priors_can_be_evaluated},
+      {"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
+      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
+      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
+      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
+      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
+      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
+      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
+      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
+      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"operations", operations_are_counted}, {"memory", memory_may_run_out_anywhere})
