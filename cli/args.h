@@ -94,6 +94,14 @@ typedef struct {
                "When a worker must have ended: 17:30, 2030-01-31T17:30, @SECONDS since 1970, or 50m from "   \
                "now. Default: the end of its Slurm job.")
 
+/* Options of work on simulated data sets: o has fix, data and threads, all is an atvi_app_repeat_opts. */
+#define ATVI_ROWS_REPLICATES(o, all)                                                                         \
+  ATVI_ROW_FIX(&(o)->fix),                                                                                   \
+      ATVI_ROW("data", "[NAME=]FILE", LIST, &(o)->data,                                                      \
+               "Use FILE instead of the model's data file: simulated data have its times and columns."),     \
+      ATVI_ROW_FOLDER(&(all)->model.folder), ATVI_ROW_RUNS(&(all)->model.runs),                              \
+      ATVI_ROW_THREADS(&(o)->threads), ATVI_ROW_CHECKPOINT(&(all)->checkpoint_s)
+
 /* Fills arg with the options of a fit, which go into how, followed by own[], which ends with a NULL name. */
 void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]);
 
@@ -128,9 +136,10 @@ int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int a
 enum { ATVI_HELP_METHODS = 4096 };
 const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
 
-/* Checks which of them go together, and fills out, which borrows from s and argv. False after an error message. */
+/* Checks which of them go together, and fills out, which borrows from s and argv. A worker without a number of threads gets the cores of its
+ * job; threads may be NULL. False after an error message. */
 bool atvi_args_share(const atvi_command *command, atvi_share_args *s, int argc, char **argv,
-                     atvi_app_share *out);
+                     atvi_app_share *out, atvi_idx *threads);
 
 /* The name nearest to word in a NULL-ended list, or NULL if none is near. */
 const char *atvi_args_nearest(const char *word, const char *const *names);

@@ -73,10 +73,8 @@ bool atvi_show_verdict(atvi_verdict verdict);
 
 /* ---- signals ---- */
 /* From now on SIGINT and SIGTERM ask long work to stop and return what it has; a second signal exits at once.
- */
-void atvi_signals_catch(atvi_ctx *ctx);
-/* The same for a process that a scheduler has started: SIGUSR1 too, and a second signal changes nothing. */
-void atvi_signals_worker(atvi_ctx *ctx);
+ * worker: of a process that a scheduler has started, SIGUSR1 does so too, and a second signal changes nothing. */
+void atvi_signals_catch(atvi_ctx *ctx, bool worker);
 /* The same, silently, for work that has no results. */
 void atvi_signals_end(atvi_ctx *ctx);
 bool atvi_signals_seen(void);

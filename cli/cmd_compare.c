@@ -113,8 +113,7 @@ static int parse(options *o, int argc, char **argv) {
   int code = atvi_args_parse_many(&atvi_cmd_compare, arg, argc, argv, &o->where);
   if (code >= 0) return code;
   atvi_app_share *share = &o->compare.share;
-  if (!atvi_args_share(&atvi_cmd_compare, &o->share, argc, argv, share)) return ATVI_EXIT_USAGE;
-  if (share->worker && !o->threads) o->threads = atvi_app_share_cores();
+  if (!atvi_args_share(&atvi_cmd_compare, &o->share, argc, argv, share, &o->threads)) return ATVI_EXIT_USAGE;
   if ((share->worker || share->status || share->slurm || share->submit) &&
       (fit->force || o->compare.parallel || !fit->out))
     return wrong(fit->force            ? "--force"
@@ -199,10 +198,7 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.compare.fit.model)) {
     atvi_app_compare_result result;
-    if (o.compare.share.worker)
-      atvi_signals_worker(s.ctx);
-    else
-      atvi_signals_catch(s.ctx);
+    atvi_signals_catch(s.ctx, o.compare.share.worker);
     atvi_status status =
         models ? compare_models(&s, &o, &result) : atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
     code = status != ATVI_OK       ? atvi_call_fail(&s, status)

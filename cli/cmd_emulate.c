@@ -62,7 +62,7 @@ static int run(int argc, char **argv) {
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_emulate, (int)threads, quiet)) return ATVI_EXIT_FAILED;
   atvi_app_emulate_result r;
-  atvi_signals_catch(s.ctx);
+  atvi_signals_catch(s.ctx, false);
   atvi_status status = atvi_app_emulate(s.ctx, s.pool, &o, &r);
   if (status != ATVI_OK) {
     code = atvi_call_fail(&s, status);

@@ -150,7 +150,7 @@ static int fit(options *o) {
   if (atvi_call_model(&s, &o->fix, &o->data, &o->fit.model)) {
     atvi_app_fit_result result = {0};
     o->fit.watched = true;
-    atvi_signals_catch(s.ctx);
+    atvi_signals_catch(s.ctx, false);
     atvi_status status = atvi_app_fit(s.ctx, s.pool, &o->fit, &result);
     code = status == ATVI_OK ? report(o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to write into it, or choose another --out.\n");

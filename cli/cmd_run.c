@@ -79,7 +79,7 @@ static int parse(options *o, int argc, char **argv) {
   if (code >= 0) return code;
   o->run.jobs = o->jobs > INT_MAX ? INT_MAX : (int)o->jobs;
   o->run.retries = -1;
-  if (!atvi_args_share(&atvi_cmd_run, &o->share, argc, argv, &o->run.share)) return ATVI_EXIT_USAGE;
+  if (!atvi_args_share(&atvi_cmd_run, &o->share, argc, argv, &o->run.share, NULL)) return ATVI_EXIT_USAGE;
   if (o->run.share.worker && o->run.retry_failed) {
     fprintf(stderr,
             "atvi run: --retry-failed goes with --slurm or --submit, or with a run without workers\n");
@@ -117,10 +117,7 @@ static int run(int argc, char **argv) {
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_run, 0, o.quiet)) return ATVI_EXIT_FAILED;
   atvi_app_run_result r;
-  if (o.run.share.worker)
-    atvi_signals_worker(s.ctx);
-  else
-    atvi_signals_catch(s.ctx);
+  atvi_signals_catch(s.ctx, o.run.share.worker);
   atvi_status status = atvi_app_run(s.ctx, s.pool, &o.run, &r);
   code = status == ATVI_OK ? report(&o, &r) : atvi_call_fail(&s, status);
   if (status == ATVI_OK && r.unfinished && (r.late || atvi_signals_usr1())) atvi_app_share_requeue(s.ctx);

@@ -64,13 +64,7 @@ static int parse(options *o, int argc, char **argv) {
        "Folder of the run, which is continued if it exists. Default: MODEL-sbc here."},
       {"scale-sd", "FACTOR", ATVI_ARG_NUMBER, &o->sbc.scale_sd,
        "Test the check itself: shrink posterior draws about their mean by this factor. 0.8 must be noticed."},
-      ATVI_ROW_FIX(&o->fix),
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Use FILE instead of the model's data file: simulated data have its times and columns."},
-      ATVI_ROW_FOLDER(&o->sbc.all.model.folder),
-      ATVI_ROW_RUNS(&o->sbc.all.model.runs),
-      ATVI_ROW_THREADS(&o->threads),
-      ATVI_ROW_CHECKPOINT(&o->sbc.all.checkpoint_s),
+      ATVI_ROWS_REPLICATES(o, &o->sbc.all),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
        "End with status 3 if the method is not calibrated or a fit failed."},
@@ -81,8 +75,8 @@ static int parse(options *o, int argc, char **argv) {
   };
   int code = atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.all.model.path);
   if (code >= 0) return code;
-  if (!atvi_args_share(&atvi_cmd_sbc, &o->share, argc, argv, &o->sbc.all.share)) return ATVI_EXIT_USAGE;
-  if (o->sbc.all.share.worker && !o->threads) o->threads = atvi_app_share_cores();
+  if (!atvi_args_share(&atvi_cmd_sbc, &o->share, argc, argv, &o->sbc.all.share, &o->threads))
+    return ATVI_EXIT_USAGE;
   return -1;
 }
 
@@ -96,10 +90,7 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.sbc.all.model)) {
     atvi_app_repeat_result result;
-    if (o.sbc.all.share.worker)
-      atvi_signals_worker(s.ctx);
-    else
-      atvi_signals_catch(s.ctx);
+    atvi_signals_catch(s.ctx, o.sbc.all.share.worker);
     atvi_status status = atvi_app_sbc(s.ctx, s.pool, &o.sbc, &result);
     code = status == ATVI_OK ? atvi_call_repeated(&s, &result, o.json, o.quiet) : atvi_call_fail(&s, status);
     if (code == ATVI_EXIT_DONE && o.strict && !result.shared && (result.failed || !result.passed))

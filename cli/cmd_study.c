@@ -65,13 +65,7 @@ static int parse(options *o, int argc, char **argv) {
        "Fit the data sets in DIR instead of simulating; the truth is then used only for scoring."},
       {"pattern", "NAME", ATVI_ARG_TEXT, &o->study.pattern,
        "Names of the data sets, with %d for the number of the replicate (default set_%d.csv)."},
-      ATVI_ROW_FIX(&o->fix),
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Use FILE instead of the model's data file: simulated data have its times and columns."},
-      ATVI_ROW_FOLDER(&o->study.all.model.folder),
-      ATVI_ROW_RUNS(&o->study.all.model.runs),
-      ATVI_ROW_THREADS(&o->threads),
-      ATVI_ROW_CHECKPOINT(&o->study.all.checkpoint_s),
+      ATVI_ROWS_REPLICATES(o, &o->study.all),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
       ATVI_ROWS_SHARE(&o->share),
@@ -81,8 +75,8 @@ static int parse(options *o, int argc, char **argv) {
   };
   int code = atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.all.model.path);
   if (code >= 0) return code;
-  if (!atvi_args_share(&atvi_cmd_study, &o->share, argc, argv, &o->study.all.share)) return ATVI_EXIT_USAGE;
-  if (o->study.all.share.worker && !o->threads) o->threads = atvi_app_share_cores();
+  if (!atvi_args_share(&atvi_cmd_study, &o->share, argc, argv, &o->study.all.share, &o->threads))
+    return ATVI_EXIT_USAGE;
   return -1;
 }
 
@@ -98,10 +92,7 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.study.all.model)) {
     atvi_app_repeat_result result;
-    if (o.study.all.share.worker)
-      atvi_signals_worker(s.ctx);
-    else
-      atvi_signals_catch(s.ctx);
+    atvi_signals_catch(s.ctx, o.study.all.share.worker);
     atvi_status status = atvi_app_study(s.ctx, s.pool, &o.study, &result);
     code = status == ATVI_OK ? atvi_call_repeated(&s, &result, o.json, o.quiet) : atvi_call_fail(&s, status);
     if (code == ATVI_EXIT_DONE && o.strict && !result.shared && result.failed) code = ATVI_EXIT_DOUBT;

@@ -29,7 +29,7 @@ static bool worker_line(atvi_share_args *s, int argc, char **argv, atvi_app_shar
 }
 
 bool atvi_args_share(const atvi_command *command, atvi_share_args *s, int argc, char **argv,
-                     atvi_app_share *out) {
+                     atvi_app_share *out, atvi_idx *threads) {
   const char *wrong = NULL;
   bool submits = s->slurm || s->submit;
   *out = (atvi_app_share){.worker = s->worker,
@@ -47,6 +47,7 @@ bool atvi_args_share(const atvi_command *command, atvi_share_args *s, int argc, 
   else if (submits && !worker_line(s, argc, argv, out))
     wrong = "the command has too many words";
   if (wrong) fprintf(stderr, "atvi %s: %s\n", command->name, wrong);
+  if (threads && s->worker && !*threads) *threads = atvi_app_share_cores();
   if (!wrong && s->until && !atvi_app_share_until(s->until, &out->until_s)) {
     fprintf(stderr, "atvi %s: --until %s: want a time such as 17:30, 2030-01-31T17:30, @1893456000 or 50m\n",
             command->name, s->until);

@@ -22,7 +22,7 @@ static bool asked(void *user) {
   return seen != 0;
 }
 
-void atvi_signals_catch(atvi_ctx *ctx) {
+void atvi_signals_catch(atvi_ctx *ctx, bool worker) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = on_signal;
@@ -30,20 +30,14 @@ void atvi_signals_catch(atvi_ctx *ctx) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  if (worker) sigaction(SIGUSR1, &action, NULL);
+  patient = worker;
   atvi_ctx_set_stop(ctx, asked, NULL);
-}
-
-void atvi_signals_worker(atvi_ctx *ctx) {
-  atvi_signals_catch(ctx);
-  patient = 1;
-  struct sigaction action;
-  sigaction(SIGTERM, NULL, &action);
-  sigaction(SIGUSR1, &action, NULL);
 }
 
 void atvi_signals_end(atvi_ctx *ctx) {
   silent = 1;
-  atvi_signals_catch(ctx);
+  atvi_signals_catch(ctx, false);
 }
 
 bool atvi_signals_seen(void) { return seen != 0; }
