@@ -18,7 +18,7 @@ static const char *const after[] = {
     NULL,
 };
 
-static void told(const char *url) {
+static void print_url(const char *url) {
   printf("%s\n", url);
   fflush(stdout);
   fprintf(stderr, "Ctrl-C ends it.\n");
@@ -38,7 +38,7 @@ static int run(int argc, char **argv) {
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_watch, 1, true)) return ATVI_EXIT_FAILED;
   atvi_signals_end(s.ctx);
-  atvi_status status = atvi_app_watch(s.ctx, s.pool, &opts, told);
+  atvi_status status = atvi_app_watch(s.ctx, s.pool, &opts, print_url);
   code = status == ATVI_OK ? ATVI_EXIT_DONE : atvi_call_fail(&s, status);
   atvi_call_close(&s);
   return code;

@@ -165,10 +165,10 @@ typedef struct {
   int port;
 } atvi_app_watch_opts;
 
-/* atvi watch: serves the page of a fit on 127.0.0.1 until asked to stop. `told` receives the address. EINVAL:
+/* atvi watch: serves the page of a fit on 127.0.0.1 until asked to stop. `listen` receives the address. EINVAL:
  * no such fit. */
 ATVI_CHECKED atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_opts *opts,
-                                        void (*told)(const char *url));
+                                        void (*listen)(const char *url));
 
 /* atvi summary: `where` is folder of a fit, or a model file, whose newest fit here is used. json: the text of
  * summary.json instead of the table, without the place of the verdict. */
@@ -241,7 +241,7 @@ typedef struct {
   bool stopped;
   /* Fits. */
   atvi_idx done, failed;
-  /* For sbc: the overall verdict; also false if there are too few replicates to tell. */
+  /* For sbc: the overall verdict; also false if there are too few replicates to decide. */
   bool passed;
   /* The text is about workers, and there are no results yet. */
   bool shared;

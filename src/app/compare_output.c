@@ -238,11 +238,11 @@ static void notes(table *b) {
     tell(b, "", "the methods ran side by side and shared the cores, so each took longer than it would alone");
   for (atvi_idx i = 0; i < c->n; i++) {
     const atvi_compared *m = &c->of[i];
-    bool told = m->state != ATVI_COMPARED_DONE;
-    if (told || m->reason)
+    bool unfinished = m->state != ATVI_COMPARED_DONE;
+    if (unfinished || m->reason)
       tell(b,
            atvi_pool_printf(b->t.pool, "%s: %s%s", m->method,
-                            told ? atvi_app_compared_word(m) : atvi_verdict_name(m->summary->verdict),
+                            unfinished ? atvi_app_compared_word(m) : atvi_verdict_name(m->summary->verdict),
                             m->reason ? ":" : ""),
            m->reason ? m->reason : "");
     if (m->unscored) tell(b, atvi_pool_printf(b->t.pool, "%s has no scores:", m->method), m->unscored);

@@ -277,7 +277,7 @@ void atvi_app_kept_close(atvi_kept *x) {
 
 /* Folders that other commands make, recognised by a file in them. */
 static const struct {
-  const char *holds, *told;
+  const char *holds, *what;
 } OTHER[] = {
     {"compare.json", "of atvi compare: its table is compare.csv, and each fit has a folder in it"},
     {"study.json", "of atvi study: its table is study.csv"},
@@ -295,7 +295,7 @@ static bool has(atvi_pool *pool, const char *dir, const char *name) {
 static atvi_status no_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
   for (size_t k = 0; k < sizeof OTHER / sizeof *OTHER; k++)
     if (has(pool, dir, OTHER[k].holds))
-      return ATVI_FAIL(ctx, ATVI_EIO, "%s is the folder %s", dir, OTHER[k].told);
+      return ATVI_FAIL(ctx, ATVI_EIO, "%s is the folder %s", dir, OTHER[k].what);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s has no draws.csv: it is not the folder of a finished fit", dir);
 }
 

@@ -296,7 +296,7 @@ static bool ends_with(const char *s, const char *end) {
   return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* What the columns of a study or a calibration run may contain, as far as their names tell. */
+/* What the columns of a study or a calibration run may contain, judging by their names. */
 static atvi_status check_cells(const atvi_record *rec, const atvi_csv *csv) {
   for (atvi_idx c = 0; c < csv->n_col; c++) {
     const char *name = csv->name[c];

@@ -342,9 +342,9 @@ static bool repeated(const atvi_recorder *r, const atvi_progress *p) {
   return false;
 }
 
-static void on_progress(void *user, const atvi_progress *told) {
+static void on_progress(void *user, const atvi_progress *now) {
   atvi_recorder *r = user;
-  atvi_progress here = *told, *p = &here;
+  atvi_progress here = *now, *p = &here;
   p->elapsed_s += r->before_s;
   if (!repeated(r, p)) keep(r, p);
   snprintf(r->phase, sizeof r->phase, "%s", p->phase);

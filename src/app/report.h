@@ -32,7 +32,7 @@ typedef struct {
   /* When the last request came, on the clock of atvi_clock_s; 0: never. */
   atomic_llong asked_ms;
   /* The whole report was sent. */
-  atomic_bool told;
+  atomic_bool delivered;
 } atvi_server;
 
 /* port 0: any free one. Errors: EIO (the port is taken, ...), EINVAL (dir is too long). */

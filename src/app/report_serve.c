@@ -131,7 +131,7 @@ static void go_on(atvi_server *s, client *c) {
     c->n = (size_t)got;
     c->sent = 0;
   }
-  if (c->last && c->left == 0) atomic_store(&s->told, true);
+  if (c->last && c->left == 0) atomic_store(&s->delivered, true);
   drop(c);
 }
 
@@ -285,7 +285,7 @@ static bool asked_to_stop(void *user) { return atvi_stop_asked(user); }
 /* ---- atvi watch ---- */
 
 atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_opts *opts,
-                           void (*told)(const char *url)) {
+                           void (*listen)(const char *url)) {
   atvi_server s;
   const char *dir;
   char url[64];
@@ -299,7 +299,7 @@ atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_
         "%s has no report.html: it is not the folder of a fit, or the fit was run with --no-report", dir);
   ATVI_TRY(atvi_app_serve_open(ctx, dir, opts->port, &s));
   snprintf(url, sizeof url, "http://127.0.0.1:%d/", s.port);
-  told(url);
+  listen(url);
   atvi_app_serve_run(&s, asked_to_stop, ctx);
   atvi_app_serve_close(&s);
   return ATVI_OK;
@@ -328,7 +328,7 @@ void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live) {
 /* Somebody is watching, but does not have the end yet. */
 static bool awaited(atvi_server *s) {
   double last = (double)atomic_load(&s->asked_ms) / 1000;
-  return last > 0 && atvi_clock_s() - last < SEEN_S && !atomic_load(&s->told);
+  return last > 0 && atvi_clock_s() - last < SEEN_S && !atomic_load(&s->delivered);
 }
 
 void atvi_app_live_end(atvi_live *live) {

@@ -256,7 +256,7 @@ static atvi_status run_shared(job *j, atvi_app_run_result *result) {
  *
  * It claims points (sim/claims.h), runs them, and writes its own shard of the record (sim/shards.h). When all ranges are
  * claimed it looks for points whose worker has ended or disappeared. It ends when nothing is left, when the others have
- * held the rest for longer than a lease, when its time is over, or when it is told to; closing its lease gives back what it
+ * held the rest for longer than a lease, when its time is over, or when it is asked to; closing its lease gives back what it
  * has not done.
  *
  * A run that was killed, or could not be started, may be the fault of the host: it is given back, for a worker on another

@@ -468,7 +468,7 @@ atvi_status atvi_app_sbc_csv(atvi_pool *pool, const atvi_sbc *s, const char **te
   return atvi_io_text_get(&out, text);
 }
 
-/* null if there are too few replicates to tell, or no ranks */
+/* null if there are too few replicates to decide, or no ranks */
 static json_t *calibrated(const atvi_sbc *s, bool fine, bool tested) {
   return fine && (s->power == ATVI_SBC_BLIND || !tested) ? json_null() : json_boolean(fine);
 }

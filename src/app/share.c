@@ -90,7 +90,7 @@ static atvi_status refused(const atvi_share *s, const char *command, const char 
                    said[0] ? said : "it said nothing", command, before, s->item);
 }
 
-/* Several arrays if one cannot have so many. *jobs: their numbers, separated by commas. */
+/* Several arrays if one cannot have them all. *jobs: their numbers, separated by commas. */
 static atvi_status submit_slurm(const atvi_share *s, const char *script, atvi_idx workers,
                                 const char **jobs) {
   atvi_idx most = array_max(s->pool);

@@ -83,9 +83,9 @@ double atvi_clock_s(void); /* monotonic seconds */
  * Not to be nested; fn never touches the ctx. */
 void atvi_parallel(atvi_ctx *ctx, atvi_idx n, void (*fn)(void *arg, atvi_idx item, int worker), void *arg);
 
-/* Fingerprints of bytes: a short one that tells files apart, and one that nobody can forge. */
+/* Fingerprints of bytes: a short one that distinguishes files, and one that nobody can forge. */
 
-/* FNV-1a, 64 bits: tells files apart, no more is asked of it. Begin with ATVI_HASH. */
+/* FNV-1a, 64 bits: distinguishes files, and nothing more. Begin with ATVI_HASH. */
 #define ATVI_HASH 0xcbf29ce484222325u
 uint64_t atvi_hash(uint64_t hash, const void *bytes, size_t n);
 

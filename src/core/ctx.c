@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* Seconds between two progress calls. */
-static const double TELL_EVERY_S = 0.1;
+static const double REPORT_EVERY_S = 0.1;
 
 static void *default_alloc(void *user, size_t bytes) {
   (void)user;
@@ -116,8 +116,8 @@ void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) {
 static bool may_tell(atvi_ctx *ctx, double done) {
   if (!ctx->progress) return false;
   double now = atvi_clock_s();
-  if (done < 1 && now - ctx->told_s < TELL_EVERY_S) return false;
-  ctx->told_s = now;
+  if (done < 1 && now - ctx->reported_s < REPORT_EVERY_S) return false;
+  ctx->reported_s = now;
   return true;
 }
 

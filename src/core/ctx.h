@@ -20,7 +20,7 @@ struct atvi_ctx {
   void *log_user;
   void (*progress)(void *, const atvi_progress *);
   void *progress_user;
-  double told_s; /* when progress was last told */
+  double reported_s; /* when progress was last reported */
   void (*record)(void *, const atvi_progress *);
   void *record_user;
   bool (*stop)(void *);

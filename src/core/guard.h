@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ends the programs that we started if we end before them, even by SIGKILL.
  *
- * A second process of ours does nothing but read a pipe, in which we tell it the process groups that begin and end. When the pipe is closed, by us
+ * A second process of ours does nothing but read a pipe, through which it learns the process groups that begin and end. When the pipe is closed, by us
  * or by our death, it kills the groups that are left and ends. */
 #ifndef ATVI_CORE_GUARD_H
 #define ATVI_CORE_GUARD_H

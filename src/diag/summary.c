@@ -449,7 +449,7 @@ static void put_messages(atvi_json *w, const char *key, const atvi_summary *s,
   atvi_io_json_end(w);
 }
 
-/* Of weights that are refused the mean is refused, too. */
+/* The mean of refused weights is refused, too. */
 static void put_evidence(atvi_json *w, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   if (isnan(m->log_evidence) || (s->refused && !s->chains)) {

@@ -438,7 +438,7 @@ static void moments_note(judge *j) {
   const char *which = names(j, has_no_moments);
   if (*which)
     ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
-        "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell, "
+        "The tails of %s are so long that its standard deviation does not exist, judging by the draws, "
         "and its mean may not: use the median and the interval.",
         which);
 }

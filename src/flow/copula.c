@@ -196,7 +196,7 @@ static void prepare(const atvi_copula *c, const double *theta, atvi_copula_work 
 
 /* ---- batches ---- */
 
-/* log_q[B] += log N(psi; mu, Sigma), from eps[k][B] and eta[d][B] (fwd) or, with eps NULL, from r in the place of eta.
+/* log_q[B] += log N(psi; mu, Sigma), from eps[k][B] and eta[d][B] (fwd) or, with eps NULL, from r instead of eta.
  * Leaves v (or u) and w in the work; eta may be w. */
 static void add_normal(const atvi_copula *c, atvi_copula_work *w, atvi_idx B, const double *eps,
                        const double *eta, double *log_q) {

@@ -72,7 +72,7 @@ typedef struct {
   long long expected; /* expected total, for progress */
   double begun_s;
   bool climb, later; /* after a climb on fewer runs */
-  bool many;         /* so many runs that subsets are used */
+  bool many;         /* there are enough runs to use subsets */
 } search;
 
 /* One start, as L-BFGS sees it. */

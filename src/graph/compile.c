@@ -329,7 +329,7 @@ static int wait_for(job *j, const atvi_guard *guard, pid_t pid) {
     pid_t buried;
     do buried = waitpid(pid, &status, 0);
     while (buried < 0 && errno == EINTR);
-    if (!j->give_up) return buried == pid ? status : 0; /* SIGCHLD ignored: the output tells */
+    if (!j->give_up) return buried == pid ? status : 0; /* SIGCHLD is ignored: judge by the output */
     snprintf(j->out->reason, sizeof j->out->reason, late ? "the compiler took more than %g s" : "stopped",
              time_limit_s);
     return -1;

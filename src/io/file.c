@@ -140,7 +140,7 @@ static size_t folder_length(const char *path) {
   return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* A few letters that tell this host from another with the same folder. */
+/* A few letters that distinguish hosts with the same folder. */
 static uint32_t host_mark(void) {
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;

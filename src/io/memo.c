@@ -21,7 +21,7 @@ static const char MAGIC[16] = "atvi checkpoint";
 
 typedef struct {
   char magic[16];
-  /* tells machines with another byte order apart, and layouts */
+  /* differs between byte orders and layouts */
   uint64_t layout;
   uint64_t n_about, n_entries;
   double seconds;

@@ -274,7 +274,7 @@ ast_expr *atvi_lang_expr_args(ast_parser *p, ast_word *word, atvi_place at); /* 
 bool atvi_lang_dims(ast_parser *p, int *n, ast_dim *dim, int closing);       /* after the opening bracket */
 bool atvi_lang_expect(ast_parser *p, int kind, const char *hint);
 const char *atvi_lang_token_text(ast_parser *p, const ast_token *tok);
-/* Complains about a word of the language in the place of a name of the model's own; true: it did. */
+/* Complains about a word of the language where a name of the model's own is needed; true: it did. */
 bool atvi_lang_reserved(ast_parser *p, const ast_token *t);
 bool atvi_lang_at(const ast_parser *p, const char *text);
 bool atvi_lang_eat(ast_parser *p, const char *text); /* false: it is something else, nothing is said */

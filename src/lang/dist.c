@@ -275,7 +275,7 @@ static node scaled(graph *g, node y, node location, node scale) {
 }
 
 /* Whether an argument is out of its range. NaN is not: it spoils the value, as it should, so that a run that failed
- * is told from one that contradicts the data. */
+ * can be distinguished from one that contradicts the data. */
 static node bad_args(graph *g, atvi_dist dist, const node *a) {
   const atvi_dist_info *info = atvi_lang_dist_get(dist);
   node zero = num(g, 0), bad = dist == ATVI_DIST_UNIFORM ? at_most(g, a[1], a[0]) : zero;

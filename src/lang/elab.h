@@ -321,7 +321,7 @@ bool atvi_lang_column_as_index(elab *e, const elab_env *v, const ast_expr *x);
 atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* For a hint: which columns a file has. */
 const char *atvi_lang_columns(elab *e, const atvi_csv *csv);
-/* Position of a column, -1 after an error that names what there is. */
+/* Position of a column, -1 after an error that names those that exist. */
 atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 
 /* elab_units.c */

@@ -301,7 +301,7 @@ static bool check_sum(elab *e, const ast_stmt *st, atvi_idx n, const atvi_lang_t
       return false;
     }
     if (i >= ATVI_LANG_TERMS || states > ATVI_LANG_TERM_STATES) {
-      atvi_lang_error(e->s, st->dist.term[i]->at, "drop some: so many cannot be told apart by one series",
+      atvi_lang_error(e->s, st->dist.term[i]->at, "drop some: one series cannot distinguish them all",
                       "too many processes in one sum");
       return false;
     }

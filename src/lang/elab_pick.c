@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_LOOKS = 10000 }; /* lets that use others twice, and these others, must not take for ever */
+enum {
+  MOST_LOOKS = 10000
+}; /* lets that use others twice, and these others, must not take exponential time */
 
 /* The column of the observation's data that a name means where it is an index; -1: none. The name of an index set means a column there. */
 static atvi_idx index_column(const elab *e, const elab_env *v, const ast_expr *x) {

@@ -238,7 +238,7 @@ static bool command_fields(elab *e, const ast_setting *x, const named *param, bo
   return false;
 }
 
-/* Marks the parameters in a template, if it can be read: whoever runs it tells what is wrong with it. */
+/* Marks the parameters in a template, if it can be read: whoever runs it reports what is wrong with it. */
 static bool template_fields(elab *e, const char *path, const named *param, bool *used, atvi_idx *n_used) {
   struct stat st;
   char *text;

@@ -196,7 +196,7 @@ void atvi_math_blas_mirror(atvi_idx n, double *a, atvi_idx ld) {
 static atvi_idx eigen_reals(atvi_idx n) { return 1 + 6 * n + 2 * n * n; }
 
 size_t atvi_math_blas_eigen_work(atvi_idx n) {
-  atvi_idx ints = 3 + 5 * n; /* in the place of half as many reals */
+  atvi_idx ints = 3 + 5 * n; /* as ints in the room of half as many reals */
   return (size_t)(eigen_reals(n) + (ints + 1) / 2);
 }
 

@@ -22,7 +22,7 @@ void atvi_math_eigen_sym(atvi_idx n, double *a, double *w, double *v);
  * It is kept to one thread, for the whole process. Errors: EIO (it is not installed). */
 ATVI_CHECKED atvi_status atvi_math_blas_begin(atvi_ctx *ctx);
 
-/* a[n][n] = L L': L in the place of the lower triangle (the upper one stays). False, with a spoilt, if a is not positive definite. */
+/* a[n][n] = L L': L overwrites the lower triangle (the upper one stays). False, with a spoilt, if a is not positive definite. */
 bool atvi_math_blas_cholesky(atvi_idx n, double *a, atvi_idx ld);
 /* The inverse of a from the factor L of above, in its place; the upper triangle stays. */
 void atvi_math_blas_inverse(atvi_idx n, double *l, atvi_idx ld);

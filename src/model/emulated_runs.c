@@ -18,7 +18,7 @@
 
 /* ---- inputs ---- */
 
-/* The middle of the runs must be so much nearer to that of the range, and the range so many times its lower end. */
+/* On a log scale the middle of the runs must be nearer to that of the range by this factor, and the range this many times its lower end. */
 static const double BETTER = 0.8, SPAN = 5;
 
 /* How far the median is from the middle of the ends, in half ranges. */

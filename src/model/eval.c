@@ -155,7 +155,7 @@ static void keep_rest(const atvi_model_work *w, atvi_outcome outcome[L]) {
     if (w->start.outcome[l] != ATVI_RUN_OK) outcome[l] = w->start.outcome[l];
 }
 
-/* to = from, [n][L], with a lane of mask in the place of those that are not in it. */
+/* to = from, [n][L], with a lane of mask instead of those that are not in it. */
 static void repeat_lane(atvi_idx n, unsigned mask, const double *from, double *to) {
   int first = 0;
   while (!(mask >> first & 1)) first++;
@@ -327,7 +327,7 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, in
   if (grad) gradient(m, w);
   for (int l = 0; l < L; l++) {
     bool finite = !isnan(ll[l]) && ll[l] != HUGE_VAL;
-    /* a slope that cannot be told is as bad as a value; where the likelihood is 0 there is none to tell */
+    /* an unknown slope is as bad as an unknown value; where the likelihood is 0 there is no slope */
     for (atvi_idx i = 0; finite && grad && ll[l] > -HUGE_VAL && i < m->target.d; i++)
       finite = isfinite(w->grad.lik[i * L + l]);
     if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
@@ -346,7 +346,7 @@ static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, a
     for (int l = 0; l < real; l++) to[i * b->B + first + l] = isfinite(value[l]) ? from[i * L + l] : 0;
 }
 
-/* What is of each unit: [n_array][B]. Without a prior of the point, or what nobody can tell, the density is 0. */
+/* Densities of units, [n_array][B]: 0 where the point has no prior, or where they are unknown. */
 static void put_units(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real,
                       const double *from, const double lp[L]) {
   for (atvi_idx u = 0; to && u < m->arrays.n; u++)

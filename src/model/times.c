@@ -72,7 +72,7 @@ static atvi_status check_times(atvi_model *m, atvi_idx n, const double *time) {
   return ATVI_OK;
 }
 
-/* Rows at the times the caller asks for, all observations missing, in the place of the data. */
+/* Rows at the times the caller asks for, all observations missing, instead of the data. */
 static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k];

@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double INWARD = 1e-9; /* of the way to the middle of the step: tells the sides of a jump apart */
+static const double INWARD =
+    1e-9; /* of the way to the middle of the step: distinguishes the sides of a jump */
 static const double ROUNDING = 1e-12; /* a step that is longer than a delay by this is as long */
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }

@@ -328,14 +328,14 @@ static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, 
   json_t *root = atvi_sim_json_read(slot->pool, slot->answer, n, &error);
   *broken = !json_is_object(root);
   atvi_status status = ATVI_OK;
-  const char *told = json_string_value(json_object_get(root, "error"));
+  const char *said = json_string_value(json_object_get(root, "error"));
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
   if (!end->out || atvi_pool_failed(slot->pool))
     status = ATVI_ENOMEM;
   else if (*broken)
     status = refuse(slot, end, "the answer is not a JSON object", slot->answer, n);
   else if (json_object_get(root, "error"))
-    status = refuse(slot, end, "the worker says", told ? told : "error", told ? strlen(told) : 5);
+    status = refuse(slot, end, "the worker says", said ? said : "error", said ? strlen(said) : 5);
   for (atvi_idx o = 0; status == ATVI_OK && !end->why.text && o < s->spec.n_output; o++)
     if (atvi_sim_output_json(slot->pool, &s->spec.output[o], root, &end->out[o], &end->why) != ATVI_OK)
       status = ATVI_ENOMEM;

@@ -240,8 +240,8 @@ static atvi_idx elsewhen(const reader *r, const row *k) {
   return o;
 }
 
-/* Removes the runs without the times of most; `told` names them. */
-static atvi_idx take_out(reader *r, atvi_text *told) {
+/* Removes the runs without the times of most; `text` names them. */
+static atvi_idx take_out(reader *r, atvi_text *text) {
   atvi_idx n = 0, named = 0;
   const char *why = NULL;
   for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok && elsewhen(r, &r->row[i]) < r->n_output;
@@ -254,26 +254,26 @@ static atvi_idx take_out(reader *r, atvi_text *told) {
     k->reason = atvi_sim_vote_why(&r->vote[o], r->scratch, r->outputs[o], k->party[o]);
     if (!why) why = k->reason;
     if (named++ < NAMED_MAX)
-      atvi_io_text_add(told, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
+      atvi_io_text_add(text, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
   }
-  if (n > NAMED_MAX) atvi_io_text_add(told, " and %td more", n - NAMED_MAX);
-  atvi_io_text_add(told, ": %s", why ? why : "other times than most runs");
+  if (n > NAMED_MAX) atvi_io_text_add(text, " and %td more", n - NAMED_MAX);
+  atvi_io_text_add(text, ": %s", why ? why : "other times than most runs");
   return n;
 }
 
 static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
-  atvi_text told = {.pool = r->pool};
+  atvi_text failures = {.pool = r->pool};
   for (atvi_idx i = 0; i < r->n; i++) {
     const row *k = &r->row[i];
     if (k->ok) continue;
     out->n_again += k->tries > 1;
-    if (out->n_failed++ == 0) atvi_io_text_add(&told, "run %lld: %s", (long long)k->id, k->reason);
+    if (out->n_failed++ == 0) atvi_io_text_add(&failures, "run %lld: %s", (long long)k->id, k->reason);
   }
   atvi_text others = {.pool = r->scratch};
   atvi_idx n = take_out(r, &others);
-  if (n) atvi_io_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
+  if (n) atvi_io_text_add(&failures, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
   out->n_failed += n;
-  if (out->n_failed && atvi_io_text_get(&told, &out->failure) != ATVI_OK) return ATVI_ENOMEM;
+  if (out->n_failed && atvi_io_text_get(&failures, &out->failure) != ATVI_OK) return ATVI_ENOMEM;
   return others.failed || atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : ATVI_OK;
 }
 

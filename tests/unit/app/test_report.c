@@ -87,11 +87,11 @@ static void server_serves_two_things_and_no_more(void) {
   snprintf(local, sizeof local, "LocalHost:%d", s.port);
   CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
   CHECK(strstr(answer, "\r\n\r\n{\"state\": \"done\""));
-  CHECK(!atomic_load(&s.told));
+  CHECK(!atomic_load(&s.delivered));
   CHECK_INT(ask(s.port, "GET / HTTP/1.1", own, answer), 200);
   CHECK(strstr(answer, "Content-Type: text/html") && strstr(answer, "Content-Length: 11\r\n") &&
         strstr(answer, "\r\n\r\n<p>page</p>"));
-  CHECK(atomic_load(&s.told) && atomic_load(&s.asked_ms) > 0);
+  CHECK(atomic_load(&s.delivered) && atomic_load(&s.asked_ms) > 0);
   CHECK_INT(ask(s.port, "GET / HTTP/1.0", local, answer), 200);
   static const char *const not_found[] = {
       "GET /secret HTTP/1.1",   "GET /../secret HTTP/1.1", "GET /report.html HTTP/1.1",
@@ -186,11 +186,11 @@ static void nobody_waits_for_others(void) {
   double begun = atvi_clock_s();
   CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
   CHECK(atvi_clock_s() - begun < 2.5);
-  CHECK(!atomic_load(&s.told)); /* nobody has all of the page */
+  CHECK(!atomic_load(&s.delivered)); /* nobody has all of the page */
   for (int k = 0; k < IDLE; k++) close(idle[k]);
   size_t got = 0;
   for (ssize_t k; (k = recv(slow, page, PAGE, 0)) > 0;) got += (size_t)k;
-  CHECK(got > PAGE && atomic_load(&s.told));
+  CHECK(got > PAGE && atomic_load(&s.delivered));
   struct rlimit old, none;
   struct rusage before, after;
   CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
@@ -243,7 +243,7 @@ static void a_killed_fit_is_told(void) {
   CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
   CHECK(strstr(answer, "\"running\""));
   CHECK_INT(ask(s.port, "GET / HTTP/1.1", own, answer), 200);
-  CHECK(!atomic_load(&s.told)); /* that was not the end */
+  CHECK(!atomic_load(&s.delivered)); /* that was not the end */
   snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld, \"x\": 1}", dead_pid());
   put(dir, "progress.json", state);
   CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
@@ -272,7 +272,7 @@ static void recorder_keeps_and_hands_on(void) {
   atvi_ctx_set_progress(ctx, count, &seen);
   atvi_app_recorder_begin(&r, ctx, dir);
   CHECK(there(dir, "progress.json"));
-  /* done = 1: told however soon after the last */
+  /* done = 1: delivered however soon after the last */
   atvi_tell_about(ctx, &(atvi_progress){"annealing", 1, 0.5, "hot", 100, 12.5, -211.5, 1, NAN, NAN, NAN, 0});
   atvi_tell_about(ctx, &(atvi_progress){"training", 1, 1.5, "ELBO", 300, 1, -97.25, 2, NAN, NAN, NAN, 0});
   atvi_tell_about(ctx, &(atvi_progress){"sampling", 1, 2.5, "", NAN, NAN, NAN, NAN, NAN, 1.013, 840, 0});
