@@ -790,6 +790,18 @@ def grid25():
 
 
 @target
+def wells20():
+    """A product: two normals for each x, which fit in the box, and a normal posterior of y."""
+    rows = [prior_row(i, 0, 3) for i in range(15)]
+    rows += [({0: 1.0}, 1, 0.1, -log(0.1) - 0.5 * log(2 * pi))]
+    rows += [({i: 1.0, i - 1: -1.0}, 0, 0.1, -log(0.1) - 0.5 * log(2 * pi)) for i in range(1, 15)]
+    z, m, s, _ = gaussian(rows)
+    parameters = {f"x.{i + 1}": (-0.2, sqrt(0.4 * (25 + 0.2 ** 2) + 0.6 * (9 + 0.3 ** 2) - 0.2 ** 2)) for i in range(5)}
+    parameters.update({f"y.{i + 1}": (m[i], s[i]) for i in range(15)})
+    return closed(z - 5 * log(20), parameters, [(f"x_{i + 1} > 0", 0.6) for i in range(5)])
+
+
+@target
 def frequency():
     t, y = column("frequency.csv", "when"), column("frequency.csv", "y")
 

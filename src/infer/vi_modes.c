@@ -215,7 +215,7 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   if (is_peak && is_missed(f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
-  if (!(c > v->tuning.faint)) return ATVI_OK;
+  if (!(c > v->tuning.faint) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
   if (training_pays(v, f, c) || (!is_peak && is_missed(f))) {
     place after = *f;
     bool astray;
@@ -240,6 +240,7 @@ static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
   memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
   ATVI_TRY(cover_place(v, &f, true));
   if (!isfinite(f.log_evidence)) return ATVI_OK;
+  if (is_missed(&f)) v->log_found = atvi_math_log_add(v->log_found, f.log_lacking);
   p->probed = true;
   p->log_probe = f.log_evidence;
   p->log_evidence = fmax(p->log_evidence, p->log_probe);
@@ -313,7 +314,8 @@ static atvi_status cover_pieces(atvi_vi *v) {
 atvi_status atvi_infer_vi_cover(atvi_vi *v) {
   double *room = atvi_pool_take(v->pool, 2 * (size_t)(v->d + v->d * v->d), sizeof *room);
   if (!room) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++)
+  v->log_found = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->modes.n && !atvi_infer_vi_over(v); k++)
     ATVI_TRY(cover_peak(v, &v->modes.mode[k], room));
   return v->missing.n > 0 && v->log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
 }
@@ -430,9 +432,14 @@ static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
   return got;
 }
 
-/* Climbs from the peaks known, from points of the prior if there are none, from draws of hotter temperatures, and from points that q lacks. */
+/* Climbs from the peaks known, from points of the prior, from draws of hotter temperatures, and from points that q lacks. Of several modes that all attract as many climbs,
+ * one in e^4 stays unseen by four climbs for each: so many, then, start anywhere. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
-  atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, known = v->modes.n > 0 ? v->modes.n : half;
+  atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, n_mode = v->modes.n,
+           fresh = n_mode > 1   ? ATVI_REPEATS * n_mode
+                   : n_mode > 0 ? 0
+                                : half,
+           known = n_mode + fresh;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
   v->looked = v->n_part;
   v->log_missing = v->log_absent = -HUGE_VAL;
@@ -444,16 +451,16 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   double *top = NULL;
   if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
   atvi_idx n_known = known + n_top, n_far = n_known + (v->missing.n > 0 ? half : 0), ld = n_far + half;
-  double *start = atvi_pool_take(v->pool, (size_t)(d * (ld + known)), sizeof *start), *first = start + d * ld;
+  double *start = atvi_pool_take(v->pool, (size_t)(d * (ld + fresh)), sizeof *start), *first = start + d * ld;
   if (!start) return ATVI_ENOMEM;
-  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, known, first);
+  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, fresh, first);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = 0; k < n_far; k++) {
       atvi_idx j = (k - n_known) * v->missing.n / half;
-      start[i * ld + k] = k >= n_known     ? v->missing.x[i * v->missing.cap + j]
-                          : k >= known     ? top[i * n_top + k - known]
-                          : v->modes.n > 0 ? v->modes.mode[k].x[i]
-                                           : first[i * known + k];
+      start[i * ld + k] = k >= n_known  ? v->missing.x[i * v->missing.cap + j]
+                          : k >= known  ? top[i * n_top + k - known]
+                          : k >= n_mode ? first[i * fresh + k - n_mode]
+                                        : v->modes.mode[k].x[i];
     }
   atvi_idx n = n_far + path_tops(v, start, ld, n_far);
   for (atvi_idx i = 1; i < d && n < ld; i++)

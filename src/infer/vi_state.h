@@ -66,6 +66,10 @@ typedef struct {
   double images;
   /* Components when it looked. */
   atvi_idx looked;
+  /* Log of the integral over maxima that the last look found, of each of which q lacked most. */
+  double log_found;
+  /* The same as a share of the posterior where no look came after it; 0: it was next to nothing. */
+  double unsettled;
   /* Share of the posterior that was absent, got components, and was absent at the next look as well; 0: none. */
   double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */

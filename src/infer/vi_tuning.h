@@ -82,7 +82,7 @@ enum {
   ATVI_VI_TEST = 512,                        /* draws on which progress of training is judged */
   ATVI_VI_LOOK = 2048,                       /* draws on which the outcome of training is judged */
   ATVI_VI_PROBES = 128,                      /* points at which a peak is probed */
-  ATVI_VI_PARTS = 32,                        /* components, and peaks, at most */
+  ATVI_VI_PARTS = 64,                        /* components, and peaks, at most */
   ATVI_VI_BLOCKS = 16,                       /* independent scramblings of the final draws */
   ATVI_VI_HASTY_BLOCKS = ATVI_VI_BLOCKS / 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,                       /* temperatures, at most: more lead nowhere */

@@ -598,6 +598,12 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
         "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
         "nothing, and the approximation could not be mended there.",
         fmin(999, 100 * v->uncovered));
+  if (v->unsettled > 0)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "The last search for modes still found new ones, with %.0f %% of the posterior: there "
+        "may be more of them.",
+        100 * v->unsettled);
   if (m->elbo > z + ATVI_FAR * se + ATVI_SMALL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,

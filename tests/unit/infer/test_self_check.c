@@ -77,6 +77,14 @@ static void evidences_that_disagree(void) {
   check(&o, NULL);
 }
 
+static void modes_still_found(void) {
+  world o = agreeing();
+  o.v.unsettled = 0.14;
+  check(&o, "The last search for modes still found new ones, with 14 % of the posterior");
+  o.exact = 1; /* chains that start from the draws do not find them either */
+  check(&o, "The last search for modes still found new ones, with 14 % of the posterior");
+}
+
 static void points_where_the_draws_are_not(void) {
   world o = agreeing();
   o.v.log_absent = -3 + log(0.5);
@@ -98,4 +106,4 @@ static void weights_of_few_draws(void) {
 
 TESTS({"agree", what_agrees_is_not_mentioned}, {"maximum", a_maximum_outside_the_draws},
       {"evidences", evidences_that_disagree}, {"absent", points_where_the_draws_are_not},
-      {"weights", weights_of_few_draws})
+      {"unsettled", modes_still_found}, {"weights", weights_of_few_draws})
