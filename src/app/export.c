@@ -27,7 +27,10 @@ static atvi_status read_draws(exporting *x) {
   if (!plain || !weighted) return ATVI_ENOMEM;
   if (access(plain, F_OK) == 0) ATVI_TRY(atvi_app_whole_fit(x->ctx, x->pool, x->dir));
   ATVI_TRY(atvi_io_draws_csv_read(x->ctx, plain, &x->plain));
-  return access(weighted, F_OK) == 0 ? atvi_io_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
+  ATVI_TRY(atvi_io_groups_priors(x->plain, x->dir));
+  if (access(weighted, F_OK) != 0) return ATVI_OK;
+  ATVI_TRY(atvi_io_draws_csv_read(x->ctx, weighted, &x->weighted));
+  return atvi_io_groups_priors(x->weighted, x->dir);
 }
 
 /* The file to write: --out, or one of the run folder. */

@@ -213,6 +213,7 @@ atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bo
 static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                          const atvi_fit_plan *plan, atvi_loaded *l, atvi_delivery *y) {
   ATVI_TRY(atvi_infer_fit_with(ctx, l->ev, plan, &y->draws));
+  atvi_app_predictions_priors(l, y->draws); /* which moments there are depends on them */
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_NO_DATA,
                             "Every observation is missing: the data say nothing, and this is the prior."));

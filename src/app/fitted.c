@@ -314,7 +314,13 @@ atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
   if (!path) return ATVI_ENOMEM;
   if (!plain) return no_draws(ctx, pool, dir);
   ATVI_TRY(atvi_app_whole_fit(ctx, pool, dir));
-  return atvi_io_draws_csv_read(ctx, path, out);
+  ATVI_TRY(atvi_io_draws_csv_read(ctx, path, out));
+  atvi_status status = atvi_io_groups_priors(*out, dir);
+  if (status != ATVI_OK) {
+    atvi_draws_free(*out);
+    *out = NULL;
+  }
+  return status;
 }
 
 atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json, const char **text,

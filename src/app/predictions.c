@@ -358,11 +358,15 @@ static atvi_prior prior_of(const atvi_lang *lang, const char *name) {
   return out;
 }
 
+void atvi_app_predictions_priors(const atvi_loaded *l, atvi_draws *d) {
+  atvi_prior *prior = atvi_pool_take(atvi_draws_pool(d), (size_t)d->n_param + 1, sizeof *prior);
+  for (atvi_idx i = 0; prior && i < d->n_param; i++) prior[i] = prior_of(l->model->lang, d->col[i].name);
+  d->prior = prior;
+}
+
 atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *command, atvi_draws *d) {
   const atvi_lang *lang = l->model->lang;
-  atvi_prior *prior = atvi_pool_take(atvi_draws_pool(d), (size_t)d->n_param + 1, sizeof *prior);
-  for (atvi_idx i = 0; prior && i < d->n_param; i++) prior[i] = prior_of(lang, d->col[i].name);
-  d->prior = prior;
+  atvi_app_predictions_priors(l, d);
   *d->about = (atvi_about){.title = keep(d, lang->title && *lang->title ? lang->title : l->target->name),
                            .time_name = keep(d, atvi_app_report_time_name(lang)),
                            .day0 = lang->calendar.day0,

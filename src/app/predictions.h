@@ -40,6 +40,8 @@ typedef struct {
  * (holdout), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_fill(atvi_loaded *l, const atvi_predictions_opts *opts,
                                                    atvi_draws *d);
+/* Priors of the parameters, which the summary reads too. */
+void atvi_app_predictions_priors(const atvi_loaded *l, atvi_draws *d);
 /* Series without groups, priors, and what a page says about the model. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *command,
                                                        atvi_draws *d);

@@ -217,16 +217,29 @@ static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double 
   return n;
 }
 
-/* A variance exists for a tail index below 1/2. The index has an error: moments are refused only where 1/2 is excluded, as a long
- * tail that ends (a lognormal's) looks like one at first. A mean may exist up to 1, but without a variance its error is not
- * known, and draws do not tell whether it does: it is refused too. Bounded columns have both. */
-static void moments_exist(atvi_idx n, const double *xs, const double *ws, double *work,
-                          atvi_summary_column *c) {
+/* Standard errors by which a tail index has to exceed a bound, or to stay below it: one chance in a thousand for each parameter. */
+static const double TAIL_ERRORS = 3;
+
+/* Whether the prior of column i alone has a variance: then the posterior has one too, as a likelihood is bounded. */
+static bool prior_has_variance(const atvi_draws *d, atvi_idx i) {
+  const atvi_prior *p = d->prior && i < d->n_param ? &d->prior[i] : NULL;
+  if (!p || !p->dist) return false;
+  if (strcmp(p->dist, "student") == 0) return p->arg[0] > 2;
+  if (strcmp(p->dist, "invgamma") == 0) return p->arg[0] > 2;
+  return strcmp(p->dist, "cauchy") != 0 && strcmp(p->dist, "halfcauchy") != 0;
+}
+
+/* A variance exists for a tail index below 1/2, a mean below 1. The index has an error, and a long tail that ends (a lognormal's) looks like one at
+ * first: a variance is refused only where 1/2 is excluded, and then a mean unless 1 is. Bounded columns have both. */
+static void moments_exist(const atvi_draws *d, atvi_idx item, atvi_idx n, const double *xs, const double *ws,
+                          double *work, atvi_summary_column *c) {
   double se;
   if (isfinite(c->lower) && isfinite(c->upper)) return;
   c->tail = atvi_math_tail_index(n, xs, ws, &se, work);
-  c->no_moments = c->tail - se > 0.5;
-  if (c->no_moments) c->mean = c->mcse = c->sd = NAN;
+  c->no_moments = c->tail - TAIL_ERRORS * se > 0.5 && !prior_has_variance(d, item);
+  if (!c->no_moments) return;
+  c->mcse = c->sd = NAN;
+  if (!(c->tail + TAIL_ERRORS * se < 1)) c->mean = NAN;
 }
 
 /* scratch: j->per_share doubles */
@@ -247,7 +260,7 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   c->median = c->quantile[2];
   bounds_reached(n, xs, ws, c);
   atvi_math_hpd(n, xs, ws, 0.95, c->hpd95);
-  moments_exist(n, xs, ws, work, c);
+  moments_exist(d, item, n, xs, ws, work, c);
   double best = d->made->mode_draw;
   if (best >= 0 && best < (double)d->n)
     c->mode =

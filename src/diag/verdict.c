@@ -429,17 +429,28 @@ static void bounds_rule(judge *j) {
   }
 }
 
-static bool has_no_moments(const judge *j, const atvi_summary_column *c) {
+static bool has_no_mean(const judge *j, const atvi_summary_column *c) {
   (void)j;
-  return c->no_moments;
+  return c->no_moments && isnan(c->mean);
+}
+
+static bool has_no_sd(const judge *j, const atvi_summary_column *c) {
+  (void)j;
+  return c->no_moments && !isnan(c->mean);
 }
 
 static void moments_note(judge *j) {
-  const char *which = names(j, has_no_moments);
+  const char *which = names(j, has_no_mean);
   if (*which)
     ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
         "The tails of %s are so long that its standard deviation does not exist, judging by the draws, "
         "and its mean may not: use the median and the interval.",
+        which);
+  which = names(j, has_no_sd);
+  if (*which)
+    ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
+        "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell: "
+        "use the interval.",
         which);
 }
 

@@ -61,6 +61,8 @@ ATVI_CHECKED atvi_status atvi_io_groups_write(const atvi_draws *d, const char *d
 /* Fills d, whose draws are those of DIR/draws.csv. On failure d has no groups, series or history. Errors: EIO
  * (a file cannot be read), EDATA (a file is damaged, or belongs to other draws), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_groups_read(atvi_draws *d, const char *dir);
+/* Fills the priors of d alone, whose parameters are those of the fit in dir; none where they are not kept, or cannot be read. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_io_groups_priors(atvi_draws *d, const char *dir);
 /* Whether dir has groups. */
 bool atvi_io_groups_there(const char *dir);
 /* Removes these files, and the folder if it is then empty. */

@@ -487,6 +487,22 @@ atvi_status atvi_io_groups_read(atvi_draws *d, const char *dir) {
   return status;
 }
 
+atvi_status atvi_io_groups_priors(atvi_draws *d, const char *dir) {
+  atvi_pool *own;
+  char *text;
+  size_t n;
+  json_error_t error;
+  if (!atvi_io_groups_there(dir)) return ATVI_OK;
+  ATVI_TRY(atvi_pool_new(d->ctx, &own));
+  reading r = {atvi_draws_pool(d), atvi_pool_printf(own, "%s/groups/groups.json", dir), d};
+  json_t *root =
+      r.path && atvi_io_file_read(own, r.path, &text, &n) == ATVI_OK ? json_loadb(text, n, 0, &error) : NULL;
+  if (root && !read_priors(&r, json_object_get(root, "prior"))) d->prior = NULL;
+  json_decref(root);
+  atvi_pool_free(own);
+  return atvi_pool_status(r.pool);
+}
+
 bool atvi_io_groups_there(const char *dir) {
   char path[4200];
   return snprintf(path, sizeof path, "%.4000s/groups/groups.json", dir) < (int)sizeof path &&

@@ -532,6 +532,21 @@ static void moments_that_do_not_exist(void) {
   CHECK(isfinite(s->col[1].mean) && isfinite(s->col[1].sd)); /* on [0, 1] */
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_SAYS(s, "The tails of level are so long that its standard deviation does not exist");
+  CHECK_SAYS(s, "its mean may not");
+  world_free(&w);
+  /* a mean without a variance: P(x > t) = t^(-4/3) */
+  w = world_new(4, 40000, false);
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[i] = pow(1 - world_uniform(&state), -0.75);
+  s = world_summary(&w);
+  CHECK(isnan(s->col[0].sd) && isnan(s->col[0].mcse));
+  CHECK_ABS(s->col[0].mean, 4, 1);
+  CHECK_SAYS(s, "its standard deviation does not exist, as far as the draws tell: use the interval");
+  /* draws that look the same, of a prior that has a variance */
+  const atvi_prior prior[2] = {{.dist = "gamma", .arg = {1, 0.01}, .upper = INFINITY}, {0}};
+  w.d->prior = prior;
+  s = world_summary(&w);
+  CHECK(isfinite(s->col[0].sd) && isfinite(s->col[0].mean));
+  w.d->prior = NULL;
   world_free(&w);
 }
 
