@@ -392,6 +392,27 @@ def litters():
 
 
 @target
+def litter_groups():
+    """Groups are independent, and the probabilities of litters are integrated out."""
+    parts = []
+    for g, file in enumerate(("litters_one.csv", "litters_two.csv"), 1):
+        rows = list(zip(column(file, "r"), column(file, "n")))
+
+        def f(u):
+            mu, size = 1 / (1 + exp(-u[0])), exp(u[1])
+            a, b = mu * size, (1 - mu) * size
+            total = log(mu) + log1p(-mu) + log(0.01) - 0.01 * size + u[1]
+            return total + sum(choose(n, r) + lgamma(r + a) + lgamma(n - r + b) - lgamma(n + size) + lgamma(size) - lgamma(a) - lgamma(b) for r, n in rows)
+
+        edge = (10, 3)[g - 1]
+        parts.append(quadrature("quadrature", [f"mu.{g}", f"m.{g}"], f, [(-5, 7), (-4, 9)], [f"m_{g} < {edge}"],
+                                lambda u: [1 / (1 + exp(-u[0])), exp(u[1])], {1: [log(edge)]}, n=100))
+    a, b = parts
+    return {**a, "log_evidence": a["log_evidence"] + b["log_evidence"], "parameters": {**a["parameters"], **b["parameters"]},
+            "regions": a["regions"] + b["regions"]}
+
+
+@target
 def beetles():
     """Over the predictor at the dose 1.8, and b."""
     rows = list(zip(*(column("beetles.csv", c) for c in ("x", "n", "r"))))
