@@ -24,8 +24,8 @@ static int hash_build_id(struct dl_phdr_info *info, size_t size, void *hash) {
   (void)size;
   for (int k = 0; k < info->dlpi_phnum; k++) {
     const ElfW(Phdr) *part = &info->dlpi_phdr[k];
-    const char *at = (const char *)(info->dlpi_addr + part->p_vaddr),
-               *end = at + part->p_memsz; /* NOLINT(performance-no-int-to-ptr) */
+    const char *at = (const char *)(info->dlpi_addr + part->p_vaddr), /* NOLINT(performance-no-int-to-ptr) */
+        *end = at + part->p_memsz;
     if (part->p_type != PT_NOTE) continue;
     while (end - at > (ptrdiff_t)sizeof(ElfW(Nhdr))) {
       ElfW(Nhdr) note;

@@ -73,7 +73,7 @@ static void list_terms(atvi_stand_in_terms *t, family *tree) {
 
 /* Derivatives of term k, one for each of its coordinates: the term with one less of it. Returns where the next ones go. */
 static int list_derivatives(atvi_stand_in_terms *t, const family *tree, int k, int at) {
-  int list[DEGREE], less[DEGREE], n = 0;
+  int list[DEGREE] = {0}, less[DEGREE], n = 0;
   for (int i = k; i > 0; i = t->parent[i]) n += t->power[i];
   for (int i = k, end = n; i > 0; i = t->parent[i])
     for (int p = 0; p < t->power[i]; p++) list[--end] = t->coord[i];
