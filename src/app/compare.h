@@ -121,10 +121,15 @@ typedef struct {
   atvi_candidate_value *value;
   /* why the data or the predictions are not known; NULL if they are */
   const char *no_groups;
-  double log_evidence, log_evidence_se, log_evidence_difference, log_evidence_difference_se, probability;
-  /* the weights behind the evidence cannot be trusted */
-  bool doubtful;
-  double elpd_loo, elpd_loo_se, elpd_difference, elpd_difference_se, p_loo, khat_above, weight;
+  struct {
+    double log, se, difference, difference_se, probability;
+    /* the weights behind it cannot be trusted */
+    bool doubtful;
+  } evidence;
+  /* weight: of the mixture that predicts best */
+  struct {
+    double elpd, se, difference, difference_se, p, khat_above, weight;
+  } loo;
 } atvi_candidate;
 
 /* A quantity of one fit. difference: from the mean of the first fit with the quantity, in its sds; NaN for

@@ -95,36 +95,37 @@ static void compare_evidence(atvi_pool *pool, atvi_candidates *c) {
   atvi_idx n = 0, best = -1;
   double all = -HUGE_VAL;
   for (atvi_idx k = 0; k < c->n; k++) {
-    double z = c->of[k].log_evidence;
+    double z = c->of[k].evidence.log;
     if (isnan(z)) continue;
     n++;
     all = atvi_math_log_add(all, z);
-    if (best < 0 || z > c->of[best].log_evidence) best = k;
+    if (best < 0 || z > c->of[best].evidence.log) best = k;
   }
   if (n < 2) return;
   const atvi_candidate *top = &c->of[best];
   c->best_evidence = best;
   for (atvi_idx k = 0; k < c->n; k++) {
     atvi_candidate *m = &c->of[k];
-    if (isnan(m->log_evidence)) continue;
-    m->probability = exp(m->log_evidence - all);
-    m->log_evidence_difference = m->log_evidence - top->log_evidence;
-    m->log_evidence_difference_se = k == best ? 0 : hypot(m->log_evidence_se, top->log_evidence_se);
+    if (isnan(m->evidence.log)) continue;
+    m->evidence.probability = exp(m->evidence.log - all);
+    m->evidence.difference = m->evidence.log - top->evidence.log;
+    m->evidence.difference_se = k == best ? 0 : hypot(m->evidence.se, top->evidence.se);
   }
-  bool sure = top->probability > 0.9995;
-  c->say_evidence = atvi_pool_printf(pool,
-                                     "%s has the highest evidence: its probability is %s%.3f among the %td "
-                                     "with known evidence, if all are equally likely before the data.",
-                                     top->name, sure ? "above " : "", sure ? 0.999 : top->probability, n);
+  bool sure = top->evidence.probability > 0.9995;
+  c->say_evidence =
+      atvi_pool_printf(pool,
+                       "%s has the highest evidence: its probability is %s%.3f among the %td "
+                       "with known evidence, if all are equally likely before the data.",
+                       top->name, sure ? "above " : "", sure ? 0.999 : top->evidence.probability, n);
 }
 
 static void say_evidence(atvi_pool *pool, atvi_candidates *c) {
   for (atvi_idx k = 0; k < c->n; k++) {
     const atvi_candidate *m = &c->of[k];
-    if (isnan(m->log_evidence))
+    if (isnan(m->evidence.log))
       say(pool, c, ATVI_NOTE, ATVI_CODE_EVIDENCE_NONE,
           atvi_pool_printf(pool, "%s has no evidence: method %s gives none.", m->name, m->method));
-    else if (m->doubtful)
+    else if (m->evidence.doubtful)
       say(pool, c, ATVI_WARNING, ATVI_CODE_EVIDENCE_DOUBTFUL,
           atvi_pool_printf(pool, "The evidence of %s is doubtful: k-hat rejects the weights behind it.",
                            m->name));
@@ -142,16 +143,16 @@ static bool sum_loo(atvi_pool *pool, atvi_candidate *m) {
     point[i] = m->value[i].loo;
   }
   atvi_loo_sum s = atvi_math_loo_total(m->n_value, point, m->n_draw);
-  m->elpd_loo = s.elpd;
-  m->elpd_loo_se = s.se;
-  m->p_loo = s.p;
-  m->khat_above = (double)s.n_bad;
+  m->loo.elpd = s.elpd;
+  m->loo.se = s.se;
+  m->loo.p = s.p;
+  m->loo.khat_above = (double)s.n_bad;
   return true;
 }
 
 static bool decides(const atvi_candidate *m) {
-  double d = -m->elpd_difference;
-  return d >= DECIDES && !(d < DECIDES_SE * m->elpd_difference_se);
+  double d = -m->loo.difference;
+  return d >= DECIDES && !(d < DECIDES_SE * m->loo.difference_se);
 }
 
 static void say_loo(atvi_pool *pool, atvi_candidates *c) {
@@ -162,9 +163,9 @@ static void say_loo(atvi_pool *pool, atvi_candidates *c) {
   close[0] = top->name;
   for (atvi_idx k = 0; k < c->n; k++) {
     const atvi_candidate *m = &c->of[k];
-    if (m == top || isnan(m->elpd_loo)) continue;
+    if (m == top || isnan(m->loo.elpd)) continue;
     if (!decides(m)) close[n++] = m->name;
-    if (!next || m->elpd_loo > next->elpd_loo) next = m;
+    if (!next || m->loo.elpd > next->loo.elpd) next = m;
   }
   if (n > 1 && (list = atvi_app_candidates_list(pool, n, close)))
     c->say_loo = atvi_pool_printf(pool,
@@ -174,7 +175,7 @@ static void say_loo(atvi_pool *pool, atvi_candidates *c) {
   else if (next)
     c->say_loo =
         atvi_pool_printf(pool, "%s predicts best: the elpd of the next, %s, is %.1f \xc2\xb1 %.1f lower.",
-                         top->name, next->name, -next->elpd_difference, next->elpd_difference_se);
+                         top->name, next->name, -next->loo.difference, next->loo.difference_se);
 }
 
 /* of[n]: the fits with LOO; differences to the best, and weights. */
@@ -187,15 +188,15 @@ static atvi_status weigh(atvi_pool *pool, atvi_candidates *c, atvi_idx n, atvi_c
   atvi_idx best = 0;
   for (atvi_idx k = 0; k < n; k++) {
     for (atvi_idx i = 0; i < N; i++) elpd[k * N + i] = of[k]->value[i].loo.elpd_loo;
-    if (of[k]->elpd_loo > of[best]->elpd_loo) best = k;
+    if (of[k]->loo.elpd > of[best]->loo.elpd) best = k;
   }
   atvi_math_stacking(N, n, elpd, w, work);
   c->best_loo = of[best] - c->of;
   for (atvi_idx k = 0; k < n; k++) {
     atvi_loo_difference d = atvi_math_loo_less(N, elpd + k * N, elpd + best * N);
-    of[k]->elpd_difference = d.sum;
-    of[k]->elpd_difference_se = d.se;
-    of[k]->weight = w[k];
+    of[k]->loo.difference = d.sum;
+    of[k]->loo.difference_se = d.se;
+    of[k]->loo.weight = w[k];
   }
   return ATVI_OK;
 }
@@ -204,7 +205,7 @@ static atvi_status compare_loo(atvi_pool *pool, atvi_candidates *c) {
   atvi_candidate **of = atvi_pool_take(pool, (size_t)c->n, sizeof *of);
   atvi_idx n = 0;
   for (atvi_idx k = 0; of && k < c->n; k++)
-    if (!isnan(c->of[k].elpd_loo)) of[n++] = &c->of[k];
+    if (!isnan(c->of[k].loo.elpd)) of[n++] = &c->of[k];
   if (!of) return ATVI_ENOMEM;
   if (n < 2) return ATVI_OK;
   ATVI_TRY(weigh(pool, c, n, of));
@@ -222,11 +223,11 @@ static void say_each(atvi_pool *pool, atvi_candidates *c) {
               ? atvi_pool_printf(pool, "%s has no LOO: %s.", m->name, m->no_groups)
               : atvi_pool_printf(pool, "%s has no LOO: the likelihood of its observations is not known.",
                                  m->name));
-    else if (m->khat_above > 0)
+    else if (m->loo.khat_above > 0)
       say(pool, c, ATVI_WARNING, ATVI_CODE_LOO_KHAT,
           atvi_pool_printf(
               pool, "LOO of %s is unreliable: k-hat is above its threshold at %.0f of %td observations.",
-              m->name, m->khat_above, m->n_value));
+              m->name, m->loo.khat_above, m->n_value));
   }
 }
 
@@ -299,12 +300,12 @@ atvi_status atvi_app_candidates_compare(atvi_pool *pool, atvi_candidates *c) {
     const atvi_message *why = atvi_diag_summary_reason(s);
     m->verdict = atvi_verdict_name(s->verdict);
     m->reason = why ? why->text : NULL;
-    m->log_evidence = s->made.log_evidence;
-    m->log_evidence_se = s->made.log_evidence_se;
-    m->doubtful = !isnan(m->log_evidence) && s->refused && !s->chains;
-    m->log_evidence_difference = m->log_evidence_difference_se = m->probability = NAN;
-    m->elpd_loo = m->elpd_loo_se = m->elpd_difference = m->elpd_difference_se = NAN;
-    m->p_loo = m->khat_above = m->weight = NAN;
+    m->evidence.log = s->made.log_evidence;
+    m->evidence.se = s->made.log_evidence_se;
+    m->evidence.doubtful = !isnan(m->evidence.log) && s->refused && !s->chains;
+    m->evidence.difference = m->evidence.difference_se = m->evidence.probability = NAN;
+    m->loo.elpd = m->loo.se = m->loo.difference = m->loo.difference_se = NAN;
+    m->loo.p = m->loo.khat_above = m->loo.weight = NAN;
   }
   say_verdicts(pool, c);
   check_data(pool, c);
@@ -459,20 +460,20 @@ static const atvi_field CANDIDATE[] = {
     TEXT("verdict", verdict),
     TEXT("reason", reason),
     ATVI_FIELD_AS("observations", COUNT, atvi_candidate, n_value),
-    FIXED("log_evidence", log_evidence, "log evidence", 14, 2),
-    ATVI_FIELD_SHOWN("log_evidence_se", REAL, atvi_candidate, log_evidence_se, "+-", 9, GENERAL, 2),
-    FIXED("log_evidence_difference", log_evidence_difference, "difference", 12, 2),
-    ATVI_FIELD_SHOWN("log_evidence_difference_se", REAL, atvi_candidate, log_evidence_difference_se, "+-", 9,
+    FIXED("log_evidence", evidence.log, "log evidence", 14, 2),
+    ATVI_FIELD_SHOWN("log_evidence_se", REAL, atvi_candidate, evidence.se, "+-", 9, GENERAL, 2),
+    FIXED("log_evidence_difference", evidence.difference, "difference", 12, 2),
+    ATVI_FIELD_SHOWN("log_evidence_difference_se", REAL, atvi_candidate, evidence.difference_se, "+-", 9,
                      GENERAL, 2),
-    FIXED("probability", probability, "probability", 13, 3),
-    ATVI_FIELD_AS("log_evidence_doubtful", FLAG, atvi_candidate, doubtful),
-    FIXED("elpd_loo", elpd_loo, "elpd", 10, 2),
-    FIXED("elpd_loo_se", elpd_loo_se, "+-", 8, 2),
-    FIXED("elpd_difference", elpd_difference, "difference", 12, 2),
-    FIXED("elpd_difference_se", elpd_difference_se, "+-", 8, 2),
-    FIXED("p_loo", p_loo, "p", 8, 2),
-    ATVI_FIELD_SHOWN("khat_above", WHOLE, atvi_candidate, khat_above, "bad k", 7, FIXED, 0),
-    FIXED("stacking_weight", weight, "weight", 9, 3),
+    FIXED("probability", evidence.probability, "probability", 13, 3),
+    ATVI_FIELD_AS("log_evidence_doubtful", FLAG, atvi_candidate, evidence.doubtful),
+    FIXED("elpd_loo", loo.elpd, "elpd", 10, 2),
+    FIXED("elpd_loo_se", loo.se, "+-", 8, 2),
+    FIXED("elpd_difference", loo.difference, "difference", 12, 2),
+    FIXED("elpd_difference_se", loo.difference_se, "+-", 8, 2),
+    FIXED("p_loo", loo.p, "p", 8, 2),
+    ATVI_FIELD_SHOWN("khat_above", WHOLE, atvi_candidate, loo.khat_above, "bad k", 7, FIXED, 0),
+    FIXED("stacking_weight", loo.weight, "weight", 9, 3),
 };
 static const atvi_fields CANDIDATE_FIELDS = ATVI_FIELDS(CANDIDATE);
 
@@ -507,8 +508,8 @@ static int name_width(const atvi_candidates *c) {
 /* The difference of the best to itself is not shown. */
 static atvi_candidate shown(const atvi_candidates *c, atvi_idx k) {
   atvi_candidate m = c->of[k];
-  if (k == c->best_evidence) m.log_evidence_difference = m.log_evidence_difference_se = NAN;
-  if (k == c->best_loo) m.elpd_difference = m.elpd_difference_se = NAN;
+  if (k == c->best_evidence) m.evidence.difference = m.evidence.difference_se = NAN;
+  if (k == c->best_loo) m.loo.difference = m.loo.difference_se = NAN;
   return m;
 }
 
@@ -524,7 +525,7 @@ static void fits(atvi_text *t, const atvi_candidates *c, const char *title, cons
   atvi_io_fields_heading(t, &CANDIDATE_FIELDS, keys);
   for (atvi_idx k = 0; k < c->n; k++) {
     atvi_candidate m = shown(c, k);
-    bool mark = keys == EVIDENCE && m.doubtful;
+    bool mark = keys == EVIDENCE && m.evidence.doubtful;
     atvi_io_text_add(t, "\n");
     atvi_io_text_label(t, width, m.name);
     atvi_io_fields_row(t, &CANDIDATE_FIELDS, &m, keys, "-");

@@ -224,13 +224,13 @@ static atvi_report_table loo_table(atvi_pool *pool, const atvi_candidates *c) {
   const char **cell = atvi_pool_take(pool, (size_t)(c->n * N) + 1, sizeof *cell);
   for (atvi_idx k = 0; cell && k < c->n; k++) {
     const atvi_candidate *m = &c->of[k];
-    const char *const row[N] = {
-        m->name,
-        plus_minus(pool, m->elpd_loo, m->elpd_loo_se),
-        k == c->best_loo ? "best" : plus_minus(pool, m->elpd_difference, m->elpd_difference_se),
-        fixed(pool, m->p_loo, 1),
-        fixed(pool, m->khat_above, 0),
-        fixed(pool, m->weight, 3)};
+    const char *const row[N] = {m->name,
+                                plus_minus(pool, m->loo.elpd, m->loo.se),
+                                k == c->best_loo ? "best"
+                                                 : plus_minus(pool, m->loo.difference, m->loo.difference_se),
+                                fixed(pool, m->loo.p, 1),
+                                fixed(pool, m->loo.khat_above, 0),
+                                fixed(pool, m->loo.weight, 3)};
     memcpy(cell + k * N, row, sizeof row);
   }
   const char *caption = "Leave-one-out log density, and the weights of the mixture that predicts best";
@@ -244,10 +244,9 @@ static atvi_report_table evidence_table(atvi_pool *pool, const atvi_candidates *
   for (atvi_idx k = 0; cell && k < c->n; k++) {
     const atvi_candidate *m = &c->of[k];
     const char *const row[N] = {
-        m->name, plus_minus(pool, m->log_evidence, m->log_evidence_se),
-        k == c->best_evidence ? "best"
-                              : plus_minus(pool, m->log_evidence_difference, m->log_evidence_difference_se),
-        fixed(pool, m->probability, 3), m->doubtful ? "doubtful" : ""};
+        m->name, plus_minus(pool, m->evidence.log, m->evidence.se),
+        k == c->best_evidence ? "best" : plus_minus(pool, m->evidence.difference, m->evidence.difference_se),
+        fixed(pool, m->evidence.probability, 3), m->evidence.doubtful ? "doubtful" : ""};
     memcpy(cell + k * N, row, sizeof row);
   }
   const char *caption = "Evidence; probabilities if all are equally likely before the data";
@@ -279,10 +278,10 @@ static const atvi_canvas *draw_elpd(atvi_pool *pool, const atvi_candidates *c, d
   const char **row = atvi_pool_take(pool, (size_t)c->n, sizeof *row);
   double *v = atvi_pool_take(pool, 2 * (size_t)c->n, sizeof *v), *e = v ? v + c->n : NULL;
   for (atvi_idx k = 0; row && v && k < c->n; k++)
-    if (!isnan(c->of[k].elpd_difference)) {
+    if (!isnan(c->of[k].loo.difference)) {
       row[n] = c->of[k].name;
-      v[n] = c->of[k].elpd_difference;
-      e[n++] = c->of[k].elpd_difference_se;
+      v[n] = c->of[k].loo.difference;
+      e[n++] = c->of[k].loo.difference_se;
     }
   return atvi_report_figure_dots(pool,
                                  &(atvi_dot_plot){.n_row = n,
@@ -340,8 +339,8 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
   for (atvi_idx k = 0; k < c->n; k++) {
     name[k] = c->of[k].name;
     if ((int)c->of[k].summary->verdict > worst) worst = (int)c->of[k].summary->verdict;
-    loo = loo || !isnan(c->of[k].elpd_loo);
-    evidence = evidence || !isnan(c->of[k].log_evidence);
+    loo = loo || !isnan(c->of[k].loo.elpd);
+    evidence = evidence || !isnan(c->of[k].evidence.log);
   }
   const char *sub = atvi_pool_printf(pool, "%td fits compared", c->n),
              *title = atvi_app_candidates_list(pool, c->n, name);

@@ -86,18 +86,18 @@ static void loo_is_paired_over_observations(void) {
   const atvi_candidate *a = &w->of[0], *b = &w->of[1];
   CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(!w->c.differ && w->c.best_loo == 0 && w->c.n_message == 0);
-  CHECK_ABS(a->elpd_loo, -8.25, 1e-14);
-  CHECK_ABS(b->elpd_loo, -8.75, 1e-14);
-  CHECK_ABS(a->elpd_loo_se, sqrt(4.0 / 3 * 6.546875), 1e-13);
-  CHECK(a->elpd_difference == 0 && a->elpd_difference_se == 0);
-  CHECK_ABS(b->elpd_difference, -0.5, 1e-14);
-  CHECK_ABS(b->elpd_difference_se, 1.5, 1e-14); /* of 0.5, -0.5, -1, 0.5 */
-  CHECK_ABS(a->p_loo, 0.5, 1e-14);
-  CHECK(a->khat_above == 0);
+  CHECK_ABS(a->loo.elpd, -8.25, 1e-14);
+  CHECK_ABS(b->loo.elpd, -8.75, 1e-14);
+  CHECK_ABS(a->loo.se, sqrt(4.0 / 3 * 6.546875), 1e-13);
+  CHECK(a->loo.difference == 0 && a->loo.difference_se == 0);
+  CHECK_ABS(b->loo.difference, -0.5, 1e-14);
+  CHECK_ABS(b->loo.difference_se, 1.5, 1e-14); /* of 0.5, -0.5, -1, 0.5 */
+  CHECK_ABS(a->loo.p, 0.5, 1e-14);
+  CHECK(a->loo.khat_above == 0);
   double elpd[2 * N] = {-1.5, -2.25, -0.5, -4, -1, -2.75, -1.5, -3.5}, weight[2], work[64];
   CHECK(atvi_math_stacking_work(N, 2) <= 64);
   atvi_math_stacking(N, 2, elpd, weight, work);
-  CHECK(a->weight == weight[0] && b->weight == weight[1]);
+  CHECK(a->loo.weight == weight[0] && b->loo.weight == weight[1]);
   CHECK_HAS(w->c.say_loo, "LOO does not decide between a and b");
   world_free(w);
   w = world_new();
@@ -110,11 +110,11 @@ static void loo_is_paired_over_observations(void) {
 static void evidence_gives_probabilities(void) {
   world *w = world_new();
   CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
-  CHECK(w->c.best_evidence == 0 && w->of[0].log_evidence_difference == 0);
-  CHECK_ABS(w->of[1].log_evidence_difference, -1.5, 1e-14);
-  CHECK_ABS(w->of[1].log_evidence_difference_se, 0.5, 1e-14);
-  CHECK_ABS(w->of[0].probability, 1 / (1 + exp(-1.5)), 1e-14);
-  CHECK_ABS(w->of[1].probability, 1 / (1 + exp(1.5)), 1e-14);
+  CHECK(w->c.best_evidence == 0 && w->of[0].evidence.difference == 0);
+  CHECK_ABS(w->of[1].evidence.difference, -1.5, 1e-14);
+  CHECK_ABS(w->of[1].evidence.difference_se, 0.5, 1e-14);
+  CHECK_ABS(w->of[0].evidence.probability, 1 / (1 + exp(-1.5)), 1e-14);
+  CHECK_ABS(w->of[1].evidence.probability, 1 / (1 + exp(1.5)), 1e-14);
   CHECK_HAS(w->c.say_evidence, "a has the highest evidence: its probability is 0.818 among the 2");
   world_free(w);
 }
@@ -126,11 +126,11 @@ static void a_fit_without_evidence_is_left_out_of_it(void) {
   w->of[1].method = "ram";
   w->summary[2].refused = true;
   CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
-  CHECK(isnan(w->of[1].probability) && isnan(w->of[1].log_evidence_difference));
-  CHECK_ABS(w->of[2].probability, 1 / (1 + exp(0.5)), 1e-14);
+  CHECK(isnan(w->of[1].evidence.probability) && isnan(w->of[1].evidence.difference));
+  CHECK_ABS(w->of[2].evidence.probability, 1 / (1 + exp(0.5)), 1e-14);
   const atvi_message *none = message_of(w, ATVI_CODE_EVIDENCE_NONE),
                      *doubt = message_of(w, ATVI_CODE_EVIDENCE_DOUBTFUL);
-  CHECK(none && doubt && w->of[2].doubtful && !w->of[0].doubtful);
+  CHECK(none && doubt && w->of[2].evidence.doubtful && !w->of[0].evidence.doubtful);
   CHECK_HAS(none->text, "b has no evidence: method ram gives none.");
   CHECK_HAS(none->text, atvi_app_advice(ATVI_CODE_EVIDENCE_NONE));
   CHECK_HAS(doubt->text, "The evidence of c is doubtful");
@@ -139,7 +139,7 @@ static void a_fit_without_evidence_is_left_out_of_it(void) {
   w = world_new(); /* one evidence has nothing to be compared with */
   w->summary[1].made.log_evidence = NAN;
   CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
-  CHECK(w->c.best_evidence == -1 && !w->c.say_evidence && isnan(w->of[0].probability));
+  CHECK(w->c.best_evidence == -1 && !w->c.say_evidence && isnan(w->of[0].evidence.probability));
   world_free(w);
 }
 
@@ -150,8 +150,8 @@ static void check_differs(world *w, const char *part) {
   CHECK(w->c.differ && m && m->severity == ATVI_WARNING);
   CHECK_HAS(m->text, part);
   CHECK(w->c.best_loo == -1 && w->c.best_evidence == -1);
-  CHECK(isnan(w->of[0].probability) && isnan(w->of[1].elpd_difference) && isnan(w->of[0].weight));
-  CHECK(w->of[0].log_evidence == -10.5 && w->c.n_shared == 2);
+  CHECK(isnan(w->of[0].evidence.probability) && isnan(w->of[1].loo.difference) && isnan(w->of[0].loo.weight));
+  CHECK(w->of[0].evidence.log == -10.5 && w->c.n_shared == 2);
   text_of(w);
   world_free(w);
 }
@@ -188,7 +188,7 @@ static void what_loo_lacks_is_said(void) {
   for (int i = 0; i < N; i++) w->value[1][i].loo = (atvi_loo_point){NAN, NAN, NAN, NAN, NAN};
   w->of[1].no_groups = "the simulator does not run";
   CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
-  CHECK(w->of[0].khat_above == 1 && w->c.best_loo == -1 && isnan(w->of[0].weight));
+  CHECK(w->of[0].loo.khat_above == 1 && w->c.best_loo == -1 && isnan(w->of[0].loo.weight));
   CHECK_HAS(message_of(w, ATVI_CODE_LOO_KHAT)->text,
             "LOO of a is unreliable: k-hat is above its threshold at 1 of 4 observations");
   CHECK_HAS(message_of(w, ATVI_CODE_LOO_NONE)->text, "b has no LOO: the simulator does not run.");
