@@ -122,7 +122,7 @@ static bool check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_n
 bool atvi_lang_dist_args(elab *e, const elab_env *v, const ast_stmt *st, atvi_dist dist, atvi_node *arg) {
   const char *name = st->dist.name->text;
   const link *l = find_link(name, strlen(name));
-  atvi_node x[ATVI_DIST_ARGS];
+  atvi_node x[ATVI_DIST_ARGS] = {0};
   for (atvi_idx a = 0; a < st->dist.args->n; a++)
     if ((x[a] = atvi_lang_eval(e, v, st->dist.args->arg[a])) == ATVI_NODE_NONE) return false;
   if (l)
@@ -236,7 +236,7 @@ atvi_node atvi_lang_density(elab *e, const elab_env *v, const ast_expr *x, bool 
   *found = dist >= 0;
   if (!*found) return short_call(e, v, x, found);
   const atvi_dist_info *info = atvi_lang_dist_get((atvi_dist)dist);
-  atvi_node a[ATVI_DIST_ARGS + 1], arg[ATVI_DIST_ARGS];
+  atvi_node a[ATVI_DIST_ARGS + 1] = {0}, arg[ATVI_DIST_ARGS];
   if (!check_n(e, name, l ? l->n_arg : info->n_arg, l ? l->arg : info->arg, true, x->n, x->at))
     return ATVI_NODE_NONE;
   for (atvi_idx k = 0; k < x->n; k++)
