@@ -475,6 +475,7 @@ static void log_q_item(void *arg, atvi_idx item, int worker) {
 
 void atvi_infer_elbo_log_q(atvi_elbo *e, const atvi_member *m, bool guard, const atvi_cloud *c, atvi_idx n,
                            double *out) {
-  job j = {.e = e, .m = m, .n = n, .part = DRAW_PART, .guard = guard, .from = c, .out = out};
-  run(e, (n + DRAW_PART - 1) / DRAW_PART, log_q_item, &j, HUGE_VAL);
+  job j = {.e = e, .m = m, .n = n, .guard = guard, .from = c, .out = out};
+  j.part = n >= 8 * DRAW_PART ? DRAW_PART : GRAD_PART;
+  run(e, (n + j.part - 1) / j.part, log_q_item, &j, HUGE_VAL);
 }
