@@ -33,7 +33,8 @@ typedef struct {
   atvi_idx *at;    /* [n_hill] their best peaks */
   double *claim;   /* [n_hill] shares by normal approximations */
   double *margin;  /* [f->n] how much better than any other hill's the claim to each draw is, twice its log */
-  double *home;    /* [d] a draw, its image inside the box; and scratch: [d] */
+  double *home;    /* [threads][2 d] a draw, its image inside the box; and scratch */
+  double *log_of;  /* [n][d] twice the logs of the diagonals of chol */
   double *way, *theta; /* [d][ASKED * WAY] */
   double *value;       /* [ASKED * WAY] log pi */
   double *asked;       /* [n_hill][d][ASKED] in xi */
@@ -62,7 +63,7 @@ static double claim_of(const telling *t, atvi_idx k, const double *x, double *y)
   atvi_idx d = t->v->d;
   const atvi_peak *p = &t->v->modes.mode[k];
   double r = distance2(d, p, x, y) - 2 * p->log_evidence;
-  for (atvi_idx i = 0; i < d; i++) r += 2 * log(p->chol[i * d + i]);
+  for (atvi_idx i = 0; i < d; i++) r += t->log_of[k * d + i];
   return r;
 }
 
@@ -100,8 +101,8 @@ static atvi_idx nearest(const telling *t, const double *x, double *margin, doubl
   return near;
 }
 
-/* Draw j into t->home: a surjection has images of it, and peaks are inside the box. */
-static const double *home(const telling *t, atvi_idx j) {
+/* Draw j into out[d]: a surjection has images of it, and peaks are inside the box. */
+static const double *home(const telling *t, atvi_idx j, double *out) {
   for (atvi_idx i = 0; i < t->v->d; i++) {
     const atvi_map *m = &t->v->space->map[i];
     double theta, ldj = 0, x = t->f->x[i * t->f->stride + j];
@@ -109,9 +110,9 @@ static const double *home(const telling *t, atvi_idx j) {
       atvi_transform_map_fwd(m, 1, &x, &theta, &ldj);
       atvi_transform_map_inv(m, 1, &theta, &x);
     }
-    t->home[i] = x;
+    out[i] = x;
   }
-  return t->home;
+  return out;
 }
 
 static double weight(const telling *t, atvi_idx j) { return t->f->w ? t->f->w[j] : 1.0 / (double)t->f->n; }
@@ -144,14 +145,30 @@ static void make_hills(telling *t) {
     }
 }
 
+typedef struct {
+  const telling *t;
+  atvi_idx *near; /* [f->n] -1: the draw has no weight */
+} claiming;
+
+/* ATVI_BATCH of the draws. */
+static void claim_item(void *arg, atvi_idx item, int worker) {
+  const claiming *c = arg;
+  const telling *t = c->t;
+  atvi_idx d = t->v->d, first = item * ATVI_BATCH,
+           end = first + ATVI_BATCH < t->f->n ? first + ATVI_BATCH : t->f->n;
+  double *x = t->home + worker * 2 * d;
+  for (atvi_idx j = first; j < end; j++)
+    c->near[j] = weight(t, j) > 0 ? nearest(t, home(t, j, x), &t->margin[j], x + d) : -1;
+}
+
 /* What each hill claims, and which of them claim enough. */
 static void claims(telling *t, atvi_idx *near) {
-  for (atvi_idx j = 0; j < t->f->n; j++) {
-    near[j] = -1;
-    if (!(weight(t, j) > 0)) continue;
-    near[j] = nearest(t, home(t, j), &t->margin[j], t->home + t->v->d);
-    t->share[near[j]] += weight(t, j);
-  }
+  const atvi_idx d = t->v->d;
+  for (atvi_idx k = 0; k < t->n; k++)
+    for (atvi_idx i = 0; i < d; i++) t->log_of[k * d + i] = 2 * log(t->v->modes.mode[k].chol[i * d + i]);
+  atvi_parallel(t->v->ctx, (t->f->n + ATVI_BATCH - 1) / ATVI_BATCH, claim_item, &(claiming){t, near});
+  for (atvi_idx j = 0; j < t->f->n; j++)
+    if (near[j] >= 0) t->share[near[j]] += weight(t, j);
   for (atvi_idx k = 0; k < t->n; k++) {
     if (!(t->share[k] > exp(-ATVI_RIVAL))) continue;
     t->claim[t->n_hill] = t->share[k];
@@ -178,7 +195,7 @@ static void pick(telling *t, atvi_idx h, const atvi_idx *near, double *order, do
     sum += weight(t, j);
     /* the last one has to be there, whatever sums are rounded to */
     if (!(sum > t->upto[k] * t->claim[h]) && i > 0) continue;
-    home(t, j);
+    home(t, j, t->home);
     for (; k < ASKED && (sum > t->upto[k] * t->claim[h] || i == 0); k++)
       for (atvi_idx c = 0; c < t->v->d; c++) x[c * ASKED + k] = t->home[c];
     if (k == ASKED) return;
@@ -306,7 +323,8 @@ static bool room_for_peaks(telling *t) {
   t->at = atvi_pool_take(pool, n, sizeof *t->at);
   t->share = atvi_pool_take(pool, n, sizeof *t->share);
   t->claim = atvi_pool_take(pool, n, sizeof *t->claim);
-  t->home = atvi_pool_take(pool, 2 * d, sizeof *t->home);
+  t->home = atvi_pool_take(pool, 2 * d * (size_t)atvi_ctx_threads(t->v->ctx), sizeof *t->home);
+  t->log_of = atvi_pool_take(pool, n * d, sizeof *t->log_of);
   t->way = atvi_pool_take(pool, d * ASKED * WAY, sizeof *t->way);
   t->theta = atvi_pool_take(pool, d * ASKED * WAY, sizeof *t->theta);
   t->value = atvi_pool_take(pool, ASKED * WAY, sizeof *t->value);
