@@ -225,6 +225,27 @@ static void known_errors(looking *k, atvi_idx at, atvi_idx first) {
     for (int l = 0; l < L; l++) v->known[u * L + l] = drawn[p->used_at[u] * L + l];
 }
 
+/* Noise of function c: rows of k->noise, with the correlation in time of view v. */
+typedef struct {
+  const looking *k;
+  const view *v;
+  atvi_idx at, c, n;
+  double sd;
+} drawing;
+
+static void noise_item(void *arg, atvi_idx r, int worker) {
+  const drawing *j = arg;
+  atvi_rng rng =
+      atvi_math_rng_at(j->k->seed, ATVI_STREAM_EMULATOR + 1 + (uint32_t)j->at, (uint32_t)j->c, (uint32_t)r);
+  double x = 0, *row = j->k->noise + r * j->n;
+  (void)worker;
+  for (atvi_idx u = 0; u < j->n; u++) {
+    double a = j->v->decay[u];
+    x = u > 0 && a == 1 ? x : a * x + sqrt((1 - a) * (1 + a)) * j->sd * atvi_math_rng_normal(&rng);
+    row[u] = x;
+  }
+}
+
 /* k->error[B][n_used]: that of function c, which is number l of its block. */
 static void draw_errors(looking *k, atvi_idx at, atvi_idx c, int l) {
   const atvi_process *p = &k->m->emulated->process[at];
@@ -232,16 +253,7 @@ static void draw_errors(looking *k, atvi_idx at, atvi_idx c, int l) {
   const spread *s = &k->spread[p->emulator];
   atvi_idx n = p->n_used, lead = leading(k, c);
   double own = s->cov[lead * k->B + lead], sd = own > 0 ? sqrt(v->par[2 * p->own * k->B + lead] / own) : 0;
-  for (atvi_idx r = 0; r < s->rank; r++) {
-    atvi_rng rng =
-        atvi_math_rng_at(k->seed, ATVI_STREAM_EMULATOR + 1 + (uint32_t)at, (uint32_t)c, (uint32_t)r);
-    double x = 0;
-    for (atvi_idx u = 0; u < n; u++) {
-      double a = v->decay[u];
-      x = u > 0 && a == 1 ? x : a * x + sqrt((1 - a) * (1 + a)) * sd * atvi_math_rng_normal(&rng);
-      k->noise[r * n + u] = x;
-    }
-  }
+  atvi_parallel(atvi_pool_ctx(k->pool), s->rank, noise_item, &(drawing){k, v, at, c, n, sd});
   atvi_math_blas_mul(k->B, n, s->rank, s->factor, s->rank, k->noise, n, 0, k->error, n);
   double *gap = k->noise;
   for (atvi_idx u = 0; u < n; u++) gap[u] = v->known[u * L + l] - k->error[lead * n + u];
