@@ -404,7 +404,7 @@ static void weigh_item(void *arg, atvi_idx j, int worker) {
   atvi_idx B = d->n * s->k, *picked = s->picked ? s->picked + j * (1 + s->a.b->n) : NULL;
   atvi_rng rng =
       atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_RESAMPLE, d->scramble, (uint32_t)(d->first + j));
-  double e[ATVI_VI_BLOCK_MOST], w = density(s, j * s->k) - s->log_q[j * s->k];
+  double e[ATVI_VI_BLOCK_MOST] = {0}, w = density(s, j * s->k) - s->log_q[j * s->k];
   (void)worker;
   s->spread[j] = 0;
   for (atvi_idx b = 1; b <= s->a.b->n; b++) {

@@ -70,7 +70,7 @@ static atvi_cloud probe(atvi_vi *v, const place *f, double *log_normal) {
 static bool follow(const atvi_vi *v, place *f, const double *log_w) {
   atvi_idx d = v->d, n = PROBES;
   const double *z = v->probes;
-  double *mean = v->scratch, *chol = mean + d, *row = chol + d * d, w[PROBES], ess = 0;
+  double *mean = v->scratch, *chol = mean + d, *row = chol + d * d, w[PROBES] = {0}, ess = 0;
   for (double power = 1; ess < 0.25 * PROBES && power > 1e-3; power /= 2) {
     for (atvi_idx j = 0; j < n; j++) w[j] = power * log_w[j];
     if (!(atvi_math_softmax(n, w, w) > -HUGE_VAL)) return false;

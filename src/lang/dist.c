@@ -553,7 +553,7 @@ static node line_mass(graph *g, atvi_dist dist, double lower, double upper, cons
 }
 
 static node constant_mass(graph *g, atvi_dist dist, double lower, double upper, const node *a, bool *all) {
-  double arg[ATVI_DIST_ARGS];
+  double arg[ATVI_DIST_ARGS] = {0};
   *all = true;
   for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
     *all = *all && a[k] != ATVI_NODE_NONE && atvi_graph_is_const(g, a[k], &arg[k]);
