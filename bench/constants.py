@@ -164,7 +164,8 @@ class Build:
             new = re.sub(r"((?:h->)?\bv->tuning\.|\bt->)(\w+)\b(?!\s*\()",
                          lambda m: f"(atvi_measured_read[{index[m[2]]}] = 1, {m[0]})" if m[2] in index else m[0], text)
             values = ", ".join(f".{n} = atvi_measured[{k}]" for n, k in index.items())
-            self.text[name] = new.replace("{ATVI_VI_TUNABLES(VALUE)}", f"{{{values}}}")
+            # rows whose value is another constant keep it
+            self.text[name] = new.replace("{ATVI_VI_TUNABLES(VALUE)}", f"{{ATVI_VI_TUNABLES(VALUE) {values}}}")
 
 
 def fit(trust, args, answers, target, change=""):

@@ -55,7 +55,7 @@ static void see(const atvi_bend *b, atvi_idx d, atvi_idx n, const double *y, atv
 }
 
 void atvi_infer_bend_x(const atvi_bend *b, atvi_idx d, atvi_idx n, const double *y, double *x) {
-  feature f[ATVI_BENDS];
+  feature f[ATVI_TOPS];
   for (atvi_idx j = 0; j < n; j++) {
     see(b, d, n, y, j, f);
     for (int m = 0; m < b->n; m++)
@@ -73,7 +73,7 @@ void atvi_infer_bend_back(const atvi_bend *b, atvi_idx d, atvi_idx n, double *y)
 }
 
 void atvi_infer_bend_adjoint(const atvi_bend *b, atvi_idx d, atvi_idx n, const double *y, double *dy) {
-  feature f[ATVI_BENDS];
+  feature f[ATVI_TOPS];
   for (atvi_idx j = 0; j < n; j++) {
     see(b, d, n, y, j, f);
     for (int m = b->n - 1; m >= 0; m--) {

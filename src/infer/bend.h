@@ -10,17 +10,18 @@
 #ifndef ATVI_INFER_BEND_H
 #define ATVI_INFER_BEND_H
 
+#include "infer/vi_tuning.h"
 #include "core/core.h"
 
-/* How many bends there may be, and terms of each: u^2 and so on. */
-enum { ATVI_BENDS = 3, ATVI_BEND_TERMS = 4 };
+/* How many terms a bend has, of which there may be ATVI_TOPS: u^2 and so on. */
+enum { ATVI_BEND_TERMS = 4 };
 
 typedef struct {
   int n;
   /* [d] v. */
-  double *along[ATVI_BENDS];
+  double *along[ATVI_TOPS];
   /* [terms][d] b; and chol b. */
-  double *by[ATVI_BENDS], *in_x[ATVI_BENDS];
+  double *by[ATVI_TOPS], *in_x[ATVI_TOPS];
 } atvi_bend;
 
 /* f[terms]: u^2 and so on, at t = v'y. */

@@ -25,7 +25,7 @@ enum {
  * large with one step at least is no accident either, even if others agree with each other, as with emulators. */
 static const double STEP[] = {1e-5, 1e-6, 1e-4, 1e-3};
 enum { STEPS = sizeof STEP / sizeof *STEP };
-static const double SAFETY = 10; /* times the error of a difference, which is itself a guess, is forgiven */
+#define SAFETY (1 / ATVI_SMALL) /* times the error of a difference, which is itself a guess, is forgiven */
 
 /* A parameter: points at which it was compared, those at which its derivative is wrong, and the worst of them. */
 typedef struct {

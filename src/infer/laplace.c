@@ -3,7 +3,7 @@
  *
  * Coordinates  y = theta / s with s the prior standard deviations, so that 1 means "as wide as the prior".
  * Hessian      central differences of the gradient; a first pass with small steps finds the widths, the
- *              second uses a tenth of them: large against the roughness of adaptive solvers, small against
+ *              second uses a part of them, ATVI_PART_SD: large against the roughness of adaptive solvers, small against
  *              the width. Exact for a normal posterior at any step.
  * Uninformed   directions v with v^T H_lik v < ATVI_SMALL: the data narrow the prior by less than 5 %. The data may
  *              still tell of them by way of others, as of the mean in a hierarchy, so that of their span
@@ -96,7 +96,7 @@ static void set_hessian(const atvi_laplace *l, atvi_evaluator *ev, const double 
     for (atvi_idx i = 0; i < l->k; i++) set_row(l, w, i);
     for (atvi_idx i = 0; i < l->k; i++) {
       double curve = l->hess_lik[i * l->k + i] + w->prior[i * l->k + i];
-      w->step[i] = ATVI_STEP_KNOWN / sqrt(fmin(fmax(curve, 1), 1e12));
+      w->step[i] = ATVI_PART_SD / sqrt(fmin(fmax(curve, 1), 1e12));
     }
   }
   symmetrise(l->k, l->hess_lik);

@@ -64,7 +64,7 @@ static void drop_low(finder *f, bool midway) {
   for (atvi_idx i = 0; i < f->n; i++) {
     const atvi_climb *c = f->end[i].climb;
     double reach = c->f + (c->ended ? 0 : midway ? HUGE_VAL : 2 * c->gain);
-    if (i == 0 || reach > f->end[0].climb->f - ATVI_HOPELESS) f->end[kept++] = f->end[i];
+    if (i == 0 || reach > f->end[0].climb->f - ATVI_FOLDS) f->end[kept++] = f->end[i];
   }
   f->n = kept;
 }
@@ -82,7 +82,7 @@ static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
     atvi_infer_climb_batch_eval(b, false);
     for (atvi_idx i = 0; i < m; i++) {
       const atvi_climb *c = f->left[first + i].climb;
-      double least = c->f - ATVI_SMALL - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
+      double least = c->f - ATVI_SMALL - (c->ended ? 0 : fmin(c->gain, ATVI_ROUGH));
       bool same = true;
       for (atvi_idx k = 0; k < ATVI_BETWEEN; k++)
         same &= atvi_infer_climb_batch_get(b, i * ATVI_BETWEEN + k, NULL) >= least;
@@ -137,7 +137,7 @@ static void set_hessian(const finder *f, const end *e, atvi_idx at) {
       double mean = 0.5 * (e->hess[i * d + j] + e->hess[j * d + i]);
       e->hess[i * d + j] = e->hess[j * d + i] = isfinite(mean) ? mean : i == j;
     }
-    e->width[i] = ATVI_PEAK_STEP_SD / sqrt(fmin(fmax(e->hess[i * d + i], 1), 1e12));
+    e->width[i] = ATVI_PART_SD / sqrt(fmin(fmax(e->hess[i * d + i], 1), 1e12));
   }
 }
 
@@ -236,7 +236,7 @@ static void polish(finder *f) {
   sort_ends(f);
   atvi_idx kept = 1;
   for (atvi_idx k = 1; k < f->n; k++)
-    if (f->end[k].climb->gain < ATVI_PEAK_LEFT) f->end[kept++] = f->end[k];
+    if (f->end[k].climb->gain < ATVI_ROUGH) f->end[kept++] = f->end[k];
   f->n = kept;
 }
 

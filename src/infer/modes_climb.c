@@ -56,7 +56,7 @@ double atvi_infer_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double 
 void atvi_infer_climb_restart(atvi_climb *c) {
   c->f = -HUGE_VAL;
   c->gain = HUGE_VAL;
-  c->length = ATVI_CLIMB_STEP / 2;
+  c->length = ATVI_PART_SD;
   c->pairs = c->next = c->trials = c->small = 0;
   c->ended = false;
 }
@@ -192,7 +192,7 @@ static void take(atvi_climb *c, atvi_idx d, const atvi_climb_batch *b, atvi_idx 
       c->ended = true;
     else
       aim(c, d);
-  } else if (f >= c->f + ATVI_CLIMB_ARMIJO * c->t * c->slope) {
+  } else if (f >= c->f + ATVI_TINY * c->t * c->slope) {
     accept(c, d, f);
   } else {
     reject(c, d, f);

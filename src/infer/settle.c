@@ -14,11 +14,11 @@
  * them all. With what was measured, the climb goes on from the maximum in better coordinates, and all is measured again. */
 #include "infer/modes.h"
 #include "infer/space.h"
+#include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 3 };  /* measurements */
 #define GAIN_MOST 4.0 /* powers above are not those of a scale */
 
 typedef struct {
@@ -234,9 +234,9 @@ static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
   double curve[2];
   b->B = 4; /* both, less and more */
   for (atvi_idx j = 0; j < p->d * 4; j++) b->theta[j] = p->theta[j / 4];
-  for (int c = 0; c < 4; c++) b->theta[i * 4 + c] *= exp(c & 2 ? ATVI_STEP_KNOWN : -ATVI_STEP_KNOWN);
+  for (int c = 0; c < 4; c++) b->theta[i * 4 + c] *= exp(c & 2 ? ATVI_PART_SD : -ATVI_PART_SD);
   for (atvi_idx m = 0; m < k->n; m++) {
-    double by = ATVI_STEP_KNOWN * p->scale[k->of[m]] * sign(m);
+    double by = ATVI_PART_SD * p->scale[k->of[m]] * sign(m);
     for (int c = 0; c < 4; c++) b->theta[k->of[m] * 4 + c] += c & 1 ? by : -by;
   }
   atvi_infer_space_inv(p->s, 4, b->theta, b->x);
@@ -249,7 +249,7 @@ static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
       curve[c] += (g[0] - g[1]) * p->scale[k->of[m]] * sign(m);
     }
   }
-  double power = log(curve[1] / curve[0]) / (2 * ATVI_STEP_KNOWN);
+  double power = log(curve[1] / curve[0]) / (2 * ATVI_PART_SD);
   return fabs(power) > ATVI_SMALL && fabs(power) < GAIN_MOST ? power : 0;
 }
 
@@ -321,11 +321,11 @@ static atvi_status settle(pilot *p, atvi_pool *pool, atvi_idx n, const double *s
   atvi_climb *best = all[0];
   for (atvi_idx k = 1; k < n; k++)
     if (all[k]->f > best->f) best = all[k];
-  for (int round = 0; round < ROUNDS && isfinite(best->f); round++) {
-    measure(p, best->x, round ? ATVI_STEP_KNOWN : ATVI_STEP);
+  for (int round = 0; round < ATVI_REPEATS && isfinite(best->f); round++) {
+    measure(p, best->x, round ? ATVI_PART_SD : ATVI_STEP);
     atvi_infer_space_inv(p->s, 1, p->theta, best->x);
     atvi_infer_climb_restart(best);
-    if (round + 1 < ROUNDS) atvi_infer_climbs_run(&p->batch, 1, &best, ATVI_ITERATIONS / 2);
+    if (round + 1 < ATVI_REPEATS) atvi_infer_climbs_run(&p->batch, 1, &best, ATVI_ITERATIONS / 2);
   }
   return ATVI_OK;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
-enum { PRIOR_DRAWS = 1024 }; /* from which locations and scales of the maps are taken */
+enum { PRIOR_DRAWS = ATVI_VI_LOOK / 2 }; /* from which locations and scales of the maps are taken */
 
 /* ---- scratch of a worker ---- */
 

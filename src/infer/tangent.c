@@ -21,7 +21,7 @@ enum { DIRECTIONS = ATVI_LANES / 2 }; /* of the prior, and as many of the likeli
 /* ATVI_ROUNDED is the relative difference that rounding may make where little of it is seen in tangents: 2e-12 in the examples, 1e-10 in the targets of bench/trust, 1e-9
  * where implicit steps solve for states of very different sizes. Wrong rules are wrong in the first digits. */
 /* Times the rounding that was seen, of which there are two samples, is rounding. */
-static const double SAFETY = 100;
+#define SAFETY (1 / ATVI_SLIGHT)
 
 typedef struct {
   atvi_ctx *ctx;

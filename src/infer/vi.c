@@ -10,9 +10,9 @@
 static const double UNTEMPERED[] = {1};
 
 /* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of so many are no better. */
-enum { WIDE = 60, WIDE_FACTORS = 5 };
+enum { WIDE_FACTORS = 5 };
 /* Above this many, units are fitted one by one: below, a flow takes no longer. */
-enum { MANY = 30 };
+enum { MANY = ATVI_VI_WIDE / 2 };
 /* Of its threshold is k-hat where weights of a q that was not trained serve. */
 #define WELL_BELOW 0.7
 
@@ -101,7 +101,7 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
   ATVI_TRY(atvi_pool_new(v->ctx, &v->pool));
   ATVI_TRY(atvi_infer_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
   v->d = v->space->d;
-  if (o->factors == 0 && o->shape.layers == 0 && !o->freeze && v->d > WIDE) {
+  if (o->factors == 0 && o->shape.layers == 0 && !o->freeze && v->d > ATVI_VI_WIDE) {
     o->factors = WIDE_FACTORS;
     v->wide = true;
   }
@@ -124,7 +124,7 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
   v->probes = reals(v, (size_t)(v->d * ATVI_VI_PROBES));
   v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
   if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room)) return ATVI_ENOMEM;
-  atvi_idx last = v->wide ? 0 : (atvi_idx)v->tuning.starts / 2; /* temperatures whose draws are kept */
+  atvi_idx last = v->wide ? 0 : ATVI_VI_PARTS / 2; /* temperatures whose draws are kept */
   if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_PROBES * last, &v->path)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
@@ -300,7 +300,7 @@ static bool may_tune(const atvi_vi *v) {
 /* Fine-tuning is tried where it would pay if it made draws as good as independent ones. */
 static bool wants_tuning(const fit *f) {
   const atvi_vi *v = f->v;
-  double cost = ATVI_VI_GRADIENT_RUNS * v->tuning.tune_steps * ATVI_VI_TEST + 2 * ATVI_VI_LOOK;
+  double cost = ATVI_VI_GRADIENT_RUNS * v->tuning.round_steps * ATVI_VI_TEST + 2 * ATVI_VI_LOOK;
   bool pays = atvi_infer_vi_saving(v, 1, f->w.psis.ess / (double)f->w.c.n, 0) > cost;
   return may_tune(v) && !v->wide && v->n_part == 1 && (v->opts.tune == ATVI_TUNE_ON || pays);
 }
@@ -437,7 +437,7 @@ static phase after(const fit *f, phase now) {
 }
 
 static void tune(atvi_vi *v, atvi_vi_part *p) {
-  bool kept = atvi_infer_vi_tune(v, &p->at, (int)v->tuning.tune_steps);
+  bool kept = atvi_infer_vi_tune(v, &p->at, (int)v->tuning.round_steps);
   if (kept) p->drawn = 0;
   v->tuned = fmax(v->tuned, kept);
 }

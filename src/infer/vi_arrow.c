@@ -14,8 +14,6 @@ enum {
   WIDTHS =
       (int)ATVI_FAR /* standard deviations up to which the density of a block is looked at for its widths */
 };
-#define WIDTH_LEAST 0.3 /* of a half, however fast the density falls */
-#define SIDE 0.5        /* standard deviations between the centre and the columns beside it */
 
 typedef struct {
   atvi_idx n;
@@ -117,7 +115,7 @@ static bool make(finder *f, atvi_idx n) {
 static double step_of(const finder *f, const atvi_vi_piece *p, atvi_idx l) {
   double sum = 0;
   for (atvi_idx k = 0; k <= l; k++) sum += p->chol[l * p->n + k] * p->chol[l * p->n + k];
-  return f->scaled ? ATVI_PEAK_STEP_SD * sqrt(sum) : ATVI_STEP;
+  return f->scaled ? ATVI_PART_SD * sqrt(sum) : ATVI_STEP;
 }
 
 /* H^-1 y in place of y, by the factor l[n][n] of H; returns y' H^-1 y / 2. */
@@ -336,12 +334,12 @@ static void offsets(atvi_idx n, atvi_idx j, double *y) {
   memset(y, 0, (size_t)n * sizeof *y);
   if (j == 0) return;
   if (j <= 2 * n) {
-    y[(j - 1) / 2] = j % 2 ? SIDE : -SIDE;
+    y[(j - 1) / 2] = j % 2 ? ATVI_PART_SD : -ATVI_PART_SD;
     return;
   }
   for (atvi_idx k = 1; k < n; k++)
     for (atvi_idx i = 0; i < k; i++)
-      if (along_both(n, k, i) == j) y[k] = y[i] = SIDE;
+      if (along_both(n, k, i) == j) y[k] = y[i] = ATVI_PART_SD;
 }
 
 static void spread_out(finder *f) {
@@ -407,7 +405,7 @@ static void take_blocks(finder *f) {
         atvi_idx up = 1 + 2 * k, down = 2 + 2 * k;
         s[k] = x[up] + cut(rise[up], ATVI_CLIMB_STEP_MOST) * step[up] - x[down] -
                cut(rise[down], ATVI_CLIMB_STEP_MOST) * step[down];
-        s[k] /= 2 * SIDE;
+        s[k] /= 2 * ATVI_PART_SD;
       }
       for (atvi_idx k = p0->n - 1; k >= 0 && c->n > 1; k--) { /* from y_0 to x_0: s chol_0 = s_y */
         for (atvi_idx i = k + 1; i < p0->n; i++) s[k] -= s[i] * p0->chol[i * p0->n + k];
@@ -447,16 +445,17 @@ static bool derivatives(finder *f) {
     if (!isfinite(integral(f, j))) return false;
   for (atvi_idx k = 0; k < n; k++) {
     double up = determinants(f, 1 + 2 * k), down = determinants(f, 2 + 2 * k);
-    f->grad[k] = along(f, 0, k) - 0.25 * (up - down) / SIDE;
+    f->grad[k] = along(f, 0, k) - 0.25 * (up - down) / ATVI_PART_SD;
     for (atvi_idx i = 0; i < n; i++)
-      f->curve[i * n + k] = (along(f, 2 + 2 * k, i) - along(f, 1 + 2 * k, i)) / (2 * SIDE);
-    f->curve[k * n + k] += 0.5 * (up - 2 * mid + down) / (SIDE * SIDE);
+      f->curve[i * n + k] = (along(f, 2 + 2 * k, i) - along(f, 1 + 2 * k, i)) / (2 * ATVI_PART_SD);
+    f->curve[k * n + k] += 0.5 * (up - 2 * mid + down) / (ATVI_PART_SD * ATVI_PART_SD);
   }
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx k = 0; k < i; k++) {
       double both = determinants(f, along_both(n, i, k)),
              mean = 0.5 * (f->curve[i * n + k] + f->curve[k * n + i]);
-      both = (both - determinants(f, 1 + 2 * i) - determinants(f, 1 + 2 * k) + mid) / (SIDE * SIDE);
+      both = (both - determinants(f, 1 + 2 * i) - determinants(f, 1 + 2 * k) + mid) /
+             (ATVI_PART_SD * ATVI_PART_SD);
       f->curve[i * n + k] = f->curve[k * n + i] = mean + (isfinite(both) ? 0.5 * both : 0);
     }
   return true;
@@ -592,7 +591,7 @@ static void measure_widths(finder *f) {
       double fb[B];
       if (l >= p->n) continue;
       for (int k = 0; k < B; k++) fb[k] = density(r, b, B, k);
-      p->up[l] = p->down[l] = WIDTH_LEAST;
+      p->up[l] = p->down[l] = ATVI_PART_SD;
       for (int k = 1; k <= WIDTHS; k++) {
         double up = fb[WIDTHS] - fb[WIDTHS + k], down = fb[WIDTHS] - fb[WIDTHS - k], most = WIDTHS;
         if (up < HUGE_VAL) p->up[l] = fmax(p->up[l], up > 0 ? fmin(k / sqrt(2 * up), most) : most);

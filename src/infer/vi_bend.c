@@ -16,24 +16,20 @@
 
 enum {
   CHUNK = ATVI_BATCH / 2,  /* coordinates along which gradients are looked at in one batch */
-  STEPS = 12,              /* that bring a point of the ridge to its maximum */
   PATH = 2 * ATVI_REPEATS, /* points of the ridge: as many on either side */
-  PROBES = 256,            /* draws that judge a bend */
   T = ATVI_BEND_TERMS
 };
-#define LOOK 1.5   /* standard deviations along each coordinate, where gradients are looked at */
 #define WORTH 0.75 /* of the spread of log weights that a bend may leave */
-#define CURVED 0.3 /* standard deviations by which others are displaced there, for a bend to pay */
 
 /* Of the logit that stands for a logarithm of the distance from either end: within 1 % of it up to 0.7 or 0.92 of the interval. */
 static const double POWERS[] = {8, -8, 32, -32};
-#define STRIDE 0.6 /* between the points at which a ridge is followed */
+#define STRIDE (ATVI_NEAR / ATVI_REPEATS) /* between the points at which a ridge is followed */
 
 /* Points in y, and the gradient there. */
 typedef struct {
   atvi_vi *v;
   atvi_member *m;
-  double *y, *x, *theta, *dy, *log_pi; /* [d][n], [n] for n up to 2 CHUNK and PROBES */
+  double *y, *x, *theta, *dy, *log_pi; /* [d][n], [n] for n up to 2 CHUNK and ATVI_VI_GLANCE */
   double *way, *off;                   /* [d] a direction; see find_curves */
   double *u, *g;                       /* [d][PATH], [d][2] see follow */
 } look;
@@ -62,7 +58,7 @@ static double cross(atvi_idx d, atvi_idx n, atvi_idx j, const double *v, double 
   return sum;
 }
 
-/* off[d]: how far the ridge is off, LOOK along the direction of each coordinate of x; 0 where that cannot be told. */
+/* off[d]: how far the ridge is off, ATVI_NEAR along the direction of each coordinate of x; 0 where that cannot be told. */
 static void find_curves(const look *l, double *off) {
   atvi_idx d = l->v->d;
   for (atvi_idx first = 0; first < d; first += CHUNK) {
@@ -70,7 +66,7 @@ static void find_curves(const look *l, double *off) {
     for (atvi_idx k = 0; k < n; k++) {
       direction(l, first + k, l->way);
       for (atvi_idx i = 0; i < d; i++)
-        for (int s = 0; s < 2; s++) l->y[i * 2 * n + 2 * k + s] = (s ? LOOK : -LOOK) * l->way[i];
+        for (int s = 0; s < 2; s++) l->y[i * 2 * n + 2 * k + s] = (s ? ATVI_NEAR : -ATVI_NEAR) * l->way[i];
     }
     gradients(l, 2 * n);
     for (atvi_idx k = 0; k < n; k++) {
@@ -83,14 +79,14 @@ static void find_curves(const look *l, double *off) {
   }
 }
 
-/* The coordinates with the largest off above CURVED, at most ATVI_TOPS, which then is 0; returns how many. */
+/* The coordinates with the largest off above ATVI_PART_SD, at most ATVI_TOPS, which then is 0; returns how many. */
 static int most_curved(atvi_idx d, double *off, atvi_idx *k) {
   int n = 0;
   for (; n < ATVI_TOPS; n++) {
     k[n] = 0;
     for (atvi_idx i = 1; i < d; i++)
       if (off[i] > off[k[n]]) k[n] = i;
-    if (!(off[k[n]] > CURVED)) break;
+    if (!(off[k[n]] > ATVI_PART_SD)) break;
     off[k[n]] = 0;
   }
   return n;
@@ -104,7 +100,7 @@ static void climb(const look *l, int first, double *u, double *g) {
   atvi_idx d = l->v->d;
   double best[2] = {HUGE_VAL, HUGE_VAL}, by[2] = {0, 0};
   memset(g, 0, (size_t)(2 * d) * sizeof *g);
-  for (int step = 0; step <= STEPS; step++) {
+  for (int step = 0; step <= ATVI_ROUNDS; step++) {
     for (int j = 0; j < 2; j++)
       for (atvi_idx i = 0; i < d; i++)
         l->y[i * 2 + j] = path(first + j) * l->way[i] + u[i * PATH + first + j] + by[j] * g[i * 2 + j];
@@ -137,19 +133,19 @@ static void follow(const look *l, double *u, double *g) {
 /* Range of the log weights of draws of the normal approximation, but for a twentieth at either end. */
 static double spread(const look *l) {
   atvi_idx d = l->v->d, n = 0;
-  double e[3 * PROBES];
-  atvi_math_sobol_normal((atvi_sobol){l->v->opts.seed, ATVI_STREAM_TRAIN, l->v->scramble}, 0, d, PROBES,
-                         l->y);
-  atvi_infer_member_to_frame(l->m, d, PROBES, l->y, l->x);
+  double e[3 * ATVI_VI_GLANCE];
+  atvi_math_sobol_normal((atvi_sobol){l->v->opts.seed, ATVI_STREAM_TRAIN, l->v->scramble}, 0, d,
+                         ATVI_VI_GLANCE, l->y);
+  atvi_infer_member_to_frame(l->m, d, ATVI_VI_GLANCE, l->y, l->x);
   atvi_infer_space_eval(
       l->v->space,
-      &(atvi_space_batch){.B = PROBES, .x = l->x, .beta = 1, .theta = l->theta, .log_pi = l->log_pi});
-  for (atvi_idx j = 0; j < PROBES; j++) {
+      &(atvi_space_batch){.B = ATVI_VI_GLANCE, .x = l->x, .beta = 1, .theta = l->theta, .log_pi = l->log_pi});
+  for (atvi_idx j = 0; j < ATVI_VI_GLANCE; j++) {
     double w = l->log_pi[j];
-    for (atvi_idx i = 0; i < d; i++) w += 0.5 * l->y[i * PROBES + j] * l->y[i * PROBES + j];
+    for (atvi_idx i = 0; i < d; i++) w += 0.5 * l->y[i * ATVI_VI_GLANCE + j] * l->y[i * ATVI_VI_GLANCE + j];
     if (isfinite(w)) e[n++] = w;
   }
-  if (n < PROBES / 2) return HUGE_VAL;
+  if (n < ATVI_VI_GLANCE / 2) return HUGE_VAL;
   atvi_math_sort(n, e, NULL, e + n);
   return e[19 * n / 20] - e[n / 20];
 }
@@ -224,9 +220,9 @@ static atvi_status open_look(atvi_vi *v, atvi_member *m, look *l) {
   size_t d = (size_t)v->d;
   *l = (look){.v = v, .m = m};
   double **wide[] = {&l->y, &l->x, &l->theta, &l->dy}, **row[] = {&l->way, &l->off};
-  for (int k = 0; k < 4; k++) *wide[k] = atvi_pool_take(v->pool, d * PROBES, sizeof(double));
+  for (int k = 0; k < 4; k++) *wide[k] = atvi_pool_take(v->pool, d * ATVI_VI_GLANCE, sizeof(double));
   for (int k = 0; k < 2; k++) *row[k] = atvi_pool_take(v->pool, d, sizeof(double));
-  l->log_pi = atvi_pool_take(v->pool, PROBES, sizeof(double));
+  l->log_pi = atvi_pool_take(v->pool, ATVI_VI_GLANCE, sizeof(double));
   l->u = atvi_pool_take(v->pool, PATH * d, sizeof(double));
   l->g = atvi_pool_take(v->pool, 2 * d, sizeof(double));
   return atvi_pool_failed(v->pool) ? ATVI_ENOMEM : ATVI_OK;
@@ -236,7 +232,7 @@ atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m) {
   look l;
   ATVI_TRY(open_look(v, m, &l));
   double now = spread(&l);
-  for (bool any = true; any && m->bend.n < ATVI_BENDS;) ATVI_TRY(one_more(&l, &now, &any));
+  for (bool any = true; any && m->bend.n < ATVI_TOPS;) ATVI_TRY(one_more(&l, &now, &any));
   v->scramble++;
   return ATVI_OK;
 }
@@ -267,7 +263,7 @@ atvi_status atvi_infer_vi_straighten(atvi_vi *v, atvi_member *m, bool *changed) 
   find_curves(&l, off);
   for (atvi_idx k = 0; k < v->d; k++) {
     atvi_map *map = &v->space->map[k], old = *map, best = old, new;
-    if (!(off[k] > CURVED) || old.kind != ATVI_MAP_PROBIT || !atvi_infer_vi_is_open(v, k)) continue;
+    if (!(off[k] > ATVI_PART_SD) || old.kind != ATVI_MAP_PROBIT || !atvi_infer_vi_is_open(v, k)) continue;
     double least = WORTH * now;
     for (int t = 0; t < 4; t++) {
       if (!power_map(&old, POWERS[t], m->shift[k], &new)) continue;

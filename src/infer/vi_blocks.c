@@ -35,7 +35,6 @@ enum {
   FEW =
       3 /* size: of the table BY; coordinates of a block up to which points of a lattice are better than random ones */
 };
-#define VARIANCE 0.5  /* of log w from its blocks that is wanted: less would take more runs than it saves */
 #define STRETCHED 0.2 /* of the draws of what is common are wider in one coordinate */
 #define STRETCH 3.0   /* times as wide: the log of a scale that may be 0 has an exponential tail */
 #define DF                                                                                                   \
@@ -499,7 +498,7 @@ static void restore(blocks *s, const double *kept) {
 
 /* With k draws of a block log w has this variance: with so many it has about the one that is wanted, if it falls as 1 / k. */
 static atvi_idx better_k(atvi_idx k, double variance) {
-  double times = fmin(variance / VARIANCE, 2);
+  double times = fmin(variance / ATVI_ROUGH, 2);
   return times > 1 ? (atvi_idx)fmin(4 * ceil(0.25 * times * (double)k), ATVI_VI_BLOCK_MOST) : k;
 }
 
@@ -642,7 +641,7 @@ static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most
   atvi_idx n = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) {
     double var = s->all_spread[j], v = w->c.log_pi[j] - w->c.log_q[j] + 0.5 * var;
-    if (!(var > VARIANCE) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
+    if (!(var > ATVI_ROUGH) || !isfinite(v) || (n == most && v <= value[n - 1])) continue;
     atvi_idx k = n < most ? n++ : n - 1;
     for (; k > 0 && value[k - 1] < v; k--) value[k] = value[k - 1], which[k] = which[k - 1];
     value[k] = v;

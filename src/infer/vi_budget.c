@@ -24,7 +24,7 @@ double atvi_infer_vi_most_draws(const atvi_vi *v) {
 
 double atvi_infer_vi_draws(const atvi_vi *v, double share) {
   share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
-  double step = ATVI_VI_DRAWS_STEP * ATVI_VI_BLOCKS;
+  double step = ATVI_GUARD * ATVI_VI_BLOCKS;
   return fmin(ceil(ess_wanted(v) / share / step) * step, atvi_infer_vi_most_draws(v));
 }
 

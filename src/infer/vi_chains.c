@@ -20,8 +20,6 @@ enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
  * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
 enum { VAIN_STEPS = 600 };
 #define VAIN_SD 5.0
-#define EBFMI_LEAST 0.3      /* energy fraction of missing information: below, tails are explored slowly */
-#define EVIDENCE_SE_MOST 0.5 /* nats of standard error above which the log evidence is not given */
 
 typedef struct {
   atvi_vi *v;
@@ -134,7 +132,7 @@ static atvi_made told(const atvi_chains *c) {
 static double divergences(const atvi_chains *c) { return told(c).divergences; }
 
 /* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
-static bool is_sound(const atvi_chains *c) { return divergences(c) == 0 && told(c).ebfmi > EBFMI_LEAST; }
+static bool is_sound(const atvi_chains *c) { return divergences(c) == 0 && told(c).ebfmi > ATVI_VI_WORTH; }
 
 /* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and lines that take five points each. */
 static double first_runs(const atvi_chains *exact) {
@@ -212,12 +210,12 @@ static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) 
   made->log_evidence = made->log_evidence_se = NAN;
   if (hopeless || t->w->images) made->elbo = NAN;
   if (!hopeless && !t->w->images) ATVI_TRY(evidence_of_q(t, c, made));
-  if (c == t->nuts && !(made->log_evidence_se < EVIDENCE_SE_MOST) && !atvi_infer_vi_late(t->v)) {
+  if (c == t->nuts && !(made->log_evidence_se < ATVI_ROUGH) && !atvi_infer_vi_late(t->v)) {
     atvi_vi_chain_states s;
     ATVI_TRY(states(t, c, &s));
     ATVI_TRY(atvi_infer_vi_bridge(t->v, &s, &made->log_evidence, &made->log_evidence_se));
   }
-  if (!(made->log_evidence_se < EVIDENCE_SE_MOST)) made->log_evidence = made->log_evidence_se = NAN;
+  if (!(made->log_evidence_se < ATVI_ROUGH)) made->log_evidence = made->log_evidence_se = NAN;
   return ATVI_OK;
 }
 

@@ -11,7 +11,7 @@
 
 /* Whether another maximum counts, by Laplace's method. */
 static bool has_rivals(const atvi_vi *v) {
-  double least = -ATVI_NEGLIGIBLE - v->tuning.doubt;
+  double least = -ATVI_NEGLIGIBLE - ATVI_DEEP;
   for (atvi_idx k = 1; k < v->modes.n; k++)
     if (v->modes.mode[k].log_evidence > v->modes.mode[0].log_evidence + least) return true;
   return false;

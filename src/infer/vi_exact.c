@@ -240,10 +240,6 @@ atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w, const a
  *         slice is the same seen from either end; a line given up after ATVI_ITERATIONS misses leaves the lane where
  *         it was. So every update leaves pi as it is. */
 
-enum {
-  WIDTHS = 3, /* brackets of 10, 1 and 0.1 standard deviations: wide end, middle and neck of a funnel */
-};
-
 void atvi_infer_exact_heavy(atvi_idx d, atvi_exact_moves *s) {
   double half = 0.5 * ATVI_EXACT_DEGREES, n_half = 0.5 * (double)d;
   s->log_heavy = atvi_math_lgamma(half + n_half) - atvi_math_lgamma(half) -
@@ -287,7 +283,7 @@ static void line_begin(const atvi_exact_moves *s, atvi_exact_group *g, int i, at
   bool turned = atvi_math_rng_uniform(r) < 0.5;
   for (atvi_idx j = 0; j < d; j++)
     g->x[j * L + i] = turned ? (j >= axis ? s->spread.chol[j * d + axis] : 0) : j == axis ? s->sd[j] : 0;
-  double width = pow(10, 1 - (int)(WIDTHS * atvi_math_rng_uniform(r)));
+  double width = pow(10, 1 - (int)(ATVI_SIZES * atvi_math_rng_uniform(r)));
   c->level = g->row[1][i] + log(atvi_math_rng_uniform(r));
   c->lo = -width * atvi_math_rng_uniform(r);
   c->hi = c->lo + width;

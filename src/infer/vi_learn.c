@@ -179,7 +179,7 @@ static atvi_status practise(atvi_vi *v, lessons *c, atvi_member *m) {
   ATVI_TRY(study(v, c, m));
   v->space->stand_in = c->stand_in;
   atvi_infer_vi_rounds(v, m, &o);
-  if (v->family.ops->score) atvi_infer_vi_tune(v, m, (int)v->tuning.tune_steps / 2);
+  if (v->family.ops->score) atvi_infer_vi_tune(v, m, (int)v->tuning.round_steps / 2);
   v->space->stand_in = NULL;
   return ATVI_OK;
 }
@@ -231,7 +231,7 @@ static atvi_status try_folds(atvi_vi *v, lessons *c, atvi_member *m, double part
     atvi_vi_worth there = {0};
     atvi_infer_vi_slopes(v, &draws);
     ATVI_TRY(learn(v, c, &there_at, part, 1, &there, &enough_there));
-    if (there.share > (one_sided ? 1 : v->tuning.as_good) * now->share) {
+    if (there.share > (one_sided ? 1 : (1 - ATVI_SLIGHT)) * now->share) {
       atvi_infer_vi_member_copy(v, &there_at, m);
       *now = there;
       *enough = enough_there;

@@ -31,9 +31,6 @@
 #include <math.h>
 #include <string.h>
 
-#define TAIL 3.0     /* standard deviations of q beyond which it has next to no draws */
-#define NEXT_TO 0.05 /* of the way from a bound to there: what is finite at the bound is the same at both */
-
 static int n_ends(const atvi_map *m) { return isfinite(m->lower) + isfinite(m->upper); }
 
 /* Where x is in units of the box (two ends: [-2, 2]) or of the distance from the only end. */
@@ -214,7 +211,8 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
   bounded(v, draws, i, z);
   double near = 0, far = fabs(median(draws->n, z, z + draws->n) - end);
   for (atvi_idx j = 0; j < draws->n; j++) near += fabs(z[j] - end) < ATVI_SMALL * far;
-  return near > v->tuning.reach_share * (double)draws->n;
+  const double flat = 0.5 * ATVI_SMALL; /* of the draws, if the density were flat */
+  return near > ATVI_HALF * flat * (double)draws->n;
 }
 
 /* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an exponential tail, which q cannot
@@ -227,10 +225,12 @@ static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, 
   const double *xi = draws->x + i * draws->cap;
   if (!isfinite(end) || n_ends(map) != 1) return false;
   double mean = atvi_math_mean(draws->n, xi, NULL), sd = atvi_math_sd(draws->n, xi, NULL);
-  double low, high, x_low = mean - TAIL * sd, x_high = mean + TAIL * sd, ldj = 0, x_end, log_slope = 0;
+  double low, high, x_low = mean - ATVI_FAR * sd, x_high = mean + ATVI_FAR * sd, ldj = 0, x_end,
+                    log_slope = 0;
   atvi_transform_map_fwd(map, 1, &x_low, &low, &ldj);
   atvi_transform_map_fwd(map, 1, &x_high, &high, &ldj);
-  double reach = fmin(fabs(low - end), fabs(high - end)), at = end + (end < low ? NEXT_TO : -NEXT_TO) * reach;
+  double reach = fmin(fabs(low - end), fabs(high - end)),
+         at = end + (end < low ? ATVI_SMALL : -ATVI_SMALL) * reach;
   atvi_transform_map_inv(map, 1, &at, &x_end);
   atvi_transform_map_fwd(map, 1, &x_end, &at, &log_slope);
   double *log_pi = v->scratch, *x = log_pi + n, *theta = x + d * n, all = -HUGE_VAL, there = -HUGE_VAL;
@@ -346,7 +346,7 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
     return ladder;
   }
   atvi_infer_vi_slopes(v, &draws);
-  atvi_vi_trained t = compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
+  atvi_vi_trained t = compare(v, m, &folded, old, ladder.step, one_sided ? 1 : 1 - ATVI_SLIGHT);
   t.step /= ATVI_VI_AGAIN; /* it was found by rounds, and can be believed */
   return t;
 }

@@ -20,12 +20,9 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-  AMONG = 8,   /* points among which the nearest is taken for a near pair */
-  LENGTHS = 3, /* of steps, each half of the one before */
-};
 #define HARD 10.0 /* power of the ratio that keeps points away from where q is */
 
+enum { AMONG = 8 }; /* points among which the nearest is taken for a near pair */
 #define FEW                                                                                                  \
   (1 / (ATVI_SMALL * ATVI_SMALL)) /* draws in a place, of which weights make its share to ATVI_SMALL */
 
@@ -182,7 +179,7 @@ static atvi_idx move_half(herd *h, int half) {
     atvi_idx a, b, j = 2 * k + half;
     choose_pair(h, &r, half, &a, &b);
     double sign = atvi_math_rng_uniform(&r) < 0.5 ? -1 : 1;
-    double by = pow(2, -(int)(atvi_math_rng_uniform(&r) * LENGTHS)) * 2.38 / sqrt(2 * (double)d);
+    double by = pow(2, -(int)(atvi_math_rng_uniform(&r) * ATVI_SIZES)) * 2.38 / sqrt(2 * (double)d);
     if (atvi_math_rng_uniform(&r) < ATVI_SMALL) by = 1; /* as long as the difference */
     h->w[k] = a == b ? HUGE_VAL : log(atvi_math_rng_uniform(&r));
     for (atvi_idx i = 0; i < d; i++)
@@ -215,7 +212,7 @@ static atvi_idx sweep(herd *h) {
 static bool move(herd *h) {
   const atvi_vi *v = h->v;
   double wanted = v->tuning.renew * (double)h->n, moved = 0;
-  for (int k = 0; k < (int)v->tuning.sweeps && moved < wanted; k++) {
+  for (int k = 0; k < ATVI_REPEATS * v->tuning.renew && moved < wanted; k++) {
     if (atvi_infer_vi_over(v)) return false;
     moved += (double)sweep(h);
   }
@@ -230,7 +227,8 @@ static atvi_idx points_wanted(const atvi_vi *v) {
   double rungs = v->rungs > 0 ? v->rungs : 3 + 2 * v->gained / sqrt((double)v->d);
   double wanted = v->tuning.points * (double)(v->d + 2), runs = (double)atvi_model_evaluator_count(v->ev),
          least = 8 * ATVI_LANES,
-         have = fmax(v->tuning.look_runs, v->tuning.look_cost * runs) / (v->tuning.sweeps * fmax(1, rungs));
+         have = fmax(ATVI_VI_ESS, v->tuning.look_cost * runs) /
+                (ATVI_REPEATS * v->tuning.renew * fmax(1, rungs));
   return (atvi_idx)(fmax(fmin(wanted, have), least) / ATVI_LANES) * ATVI_LANES;
 }
 

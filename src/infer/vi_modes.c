@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#define THIN 1e-4 /* of the variance of a coordinate given those before it, which a factor may lose */
 enum { PROBES = ATVI_VI_PROBES };
 
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
@@ -27,7 +26,7 @@ void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, at
 
 /* Of a peak that may matter: Laplace's method and few draws may be too low. */
 static double least_evidence(const atvi_vi *v) {
-  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - v->tuning.doubt;
+  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - ATVI_DEEP;
 }
 
 /* A place seen by draws of a normal distribution. */
@@ -97,7 +96,7 @@ static bool follow(const atvi_vi *v, place *f, const double *log_w) {
  * at all draws. */
 static void look_at(atvi_vi *v, place *f, int moves) {
   double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
-  double least = atvi_infer_vi_all_evidence(v) + log(v->tuning.faint);
+  double least = atvi_infer_vi_all_evidence(v) + log(ATVI_TINY);
   size_t bytes = (size_t)(v->d + v->d * v->d) * sizeof(double);
   f->share = 0;
   f->log_evidence = f->log_lacking = -HUGE_VAL;
@@ -215,7 +214,7 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   if (is_peak && is_missed(f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
-  if (!(c > v->tuning.faint) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
+  if (!(c > ATVI_TINY) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
   if (training_pays(v, f, c) || (!is_peak && is_missed(f))) {
     place after = *f;
     bool astray;
@@ -235,7 +234,7 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
 static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
   atvi_idx d = v->d;
   place f = {.x = room, .chol = room + d, .spare = room + d + d * d};
-  if (p->log_evidence < least_evidence(v) - v->tuning.doubt) return ATVI_OK;
+  if (p->log_evidence < least_evidence(v) - ATVI_DEEP) return ATVI_OK;
   memcpy(f.x, p->x, (size_t)d * sizeof *f.x);
   memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
   ATVI_TRY(cover_place(v, &f, true));
@@ -334,7 +333,7 @@ static atvi_status find_summits(atvi_vi *v, atvi_idx n, const double *start) {
 /* Entries of a factor that do not matter become zeros, which cost nothing: in a hierarchy, all but those of what is common. */
 static void thin(atvi_idx d, double *chol) {
   for (atvi_idx i = 1; i < d; i++) {
-    double *row = chol + i * d, least = THIN * row[i] * row[i] / (double)d;
+    double *row = chol + i * d, least = ATVI_TINY * row[i] * row[i] / (double)d;
     for (atvi_idx k = 0; k < i; k++)
       if (row[k] * row[k] < least) row[k] = 0;
   }
@@ -367,7 +366,7 @@ static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
 }
 
 atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
-  atvi_idx n = v->wide ? (atvi_idx)v->tuning.starts : ATVI_TOPS;
+  atvi_idx n = v->wide ? ATVI_VI_PARTS : ATVI_TOPS;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
   *found = false;
   if (!start) return ATVI_ENOMEM;
@@ -435,7 +434,7 @@ static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
 /* Climbs from the peaks known, from points of the prior, from draws of hotter temperatures, and from points that q lacks. Of several modes that all attract as many climbs,
  * one in e^4 stays unseen by four climbs for each: so many, then, start anywhere. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
-  atvi_idx d = v->d, half = (atvi_idx)v->tuning.starts / 2, n_mode = v->modes.n,
+  atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, n_mode = v->modes.n,
            fresh = n_mode > 1   ? ATVI_REPEATS * n_mode
                    : n_mode > 0 ? 0
                                 : half,

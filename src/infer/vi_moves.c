@@ -28,12 +28,10 @@
 
 enum { L = ATVI_LANES };
 /* Smaller sizes of steps, for the necks of funnels: down to 1 / 81 through the flow, 1 / 16 without. */
-enum { FINE = 4 };
+enum { FINE = ATVI_REPEATS };
 /* Relative, of step sizes: no trajectory closes on itself again and again (Neal 2011, 3.2). */
-#define JITTER 0.2
+#define JITTER ATVI_SMALL
 #define LENGTH acos(-1) /* of a trajectory, at most: half of a period of the standard normal */
-/* Share of jumps that are drawn from the heavy-tailed part: it costs as much of the others. */
-#define HEAVY 0.125
 static const uint32_t SHARED = UINT32_MAX / 2; /* numbers that a group shares; above any chain */
 
 static void *work_of(const atvi_exact_moves *s, int worker, atvi_idx k) {
@@ -91,8 +89,8 @@ static void add_heavy(const atvi_exact_moves *s, atvi_exact_group *g, atvi_exact
   double half = 0.5 * (double)(ATVI_EXACT_DEGREES + d);
   atvi_infer_member_to_family(&s->spread, d, L, p->x, g->y);
   for (int i = 0; i < L; i++) {
-    double t = log(HEAVY) + s->log_heavy - half * log1p(radius2(d, g->y, i) / ATVI_EXACT_DEGREES);
-    double q = log(1 - HEAVY) + p->log_q[i], top = fmax(t, q);
+    double t = log(ATVI_SMALL) + s->log_heavy - half * log1p(radius2(d, g->y, i) / ATVI_EXACT_DEGREES);
+    double q = log(1 - ATVI_SMALL) + p->log_q[i], top = fmax(t, q);
     p->log_jump[i] = top + log(exp(t - top) + exp(q - top));
   }
 }
@@ -198,7 +196,7 @@ static void draw(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atv
   double wide = sqrt(atvi_infer_guard_scale2(d));
   bool heavy[L];
   for (int i = 0; i < L; i++) {
-    heavy[i] = atvi_math_rng_uniform(&r[i]) < HEAVY;
+    heavy[i] = atvi_math_rng_uniform(&r[i]) < ATVI_SMALL;
     p->k[i] = heavy[i] ? -1 : pick_by_share(s, atvi_math_rng_uniform(&r[i]));
     double by = atvi_math_rng_uniform(&r[i]) * ATVI_GUARD < 1 ? wide : 1;
     for (atvi_idx j = 0; j < d; j++) p->z[j * L + i] = by * atvi_math_rng_normal(&r[i]);

@@ -15,10 +15,10 @@
 
 enum {
   CHAINS = 2 * ATVI_LANES,
-  SWEEPS = 6,       /* times that every coordinate is moved along; the first third is not used */
-  LINES_MOST = 192, /* of a chain, so that the cost does not grow with the dimension for ever */
+  SWEEPS = ATVI_NEWTON, /* times that every coordinate is moved along; the first third is not used */
+  LINES_MOST = (int)ATVI_VI_ESS /
+               (CHAINS * ATVI_NEWTON), /* of a chain: as many runs as a look for what q misses may take */
 };
-#define WIDTH 10.0 /* of the first bracket, in standard deviations of q, or differences of chains */
 static const uint32_t NUMBERS = UINT32_MAX / 4; /* of iterations: no other phase has these */
 
 typedef struct {
@@ -87,8 +87,8 @@ static void move(spot *s, int line) {
   aim(s, line);
   for (int k = 0; k < CHAINS; k++) {
     level[k] = s->log_pi[k] + log(atvi_math_rng_uniform(&s->rng[k]));
-    lo[k] = -WIDTH * atvi_math_rng_uniform(&s->rng[k]);
-    hi[k] = lo[k] + WIDTH;
+    lo[k] = -(1 / ATVI_SMALL) * atvi_math_rng_uniform(&s->rng[k]);
+    hi[k] = lo[k] + (1 / ATVI_SMALL);
   }
   for (int tries = 0; tries < ATVI_ITERATIONS && busy > 0; tries++) {
     for (int k = 0; k < CHAINS; k++) {

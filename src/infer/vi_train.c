@@ -148,7 +148,7 @@ static average mean_gap(const atvi_vi *v, const atvi_cloud *c, double beta) {
     if (!isnan(g)) x[good++] = g;
   }
   atvi_math_sort(good, x, NULL, x + good);
-  atvi_idx from = (atvi_idx)(v->tuning.trim * (double)good);
+  atvi_idx from = (atvi_idx)(ATVI_SMALL * (double)good);
   double count = (double)(good - from);
   for (atvi_idx j = from; j < good; j++) {
     sum += x[j];
@@ -249,7 +249,7 @@ static bool climb(ladder *l) {
     v->rungs++;
     if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_math_adam_reset(t->adam);
-      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
+      draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
     }
     if (next >= 1) {
       atvi_infer_vi_slopes(v, &draws);
@@ -261,21 +261,21 @@ static bool climb(ladder *l) {
       if (atvi_infer_vi_over(v)) return false;
       one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
-    draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
+    draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
     average after = mean_gap(v, &draws, next);
     bool better = after.mean > before.mean - 2 * hypot(before.se, after.se);
     if (!better && step > first_step(v) / 100) {
       l->so_far.step *= 0.5;
       memcpy(m->phi, t->best, bytes);
       atvi_math_adam_reset(t->adam);
-      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
+      draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
       continue;
     }
     l->so_far.beta = beta = next;
     remember(v, &draws);
     bool moved = atvi_infer_vi_home(v, m, &draws) > 0;
     atvi_infer_vi_slopes(v, &draws);
-    if (moved) draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
+    if (moved) draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
   return false; /* that many temperatures lead nowhere */
@@ -285,7 +285,7 @@ atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
   ladder l = {.v = v, .m = m, .so_far = {.changed = true, .step = first_step(v)}};
   half_batch(v, true);
   atvi_math_adam_reset(v->trainer->adam);
-  l.draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
+  l.draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
   if (!atvi_io_stretch_begin(memo_of(v), &(atvi_stretch){"ladder", ladder_state, &l, false})) {
     l.so_far.done = climb(&l);
     atvi_io_stretch_end(memo_of(v), l.so_far.done);
@@ -464,7 +464,7 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
   if (!folds) return true;
   o.most = (int)v->tuning.short_rounds;
   if (!atvi_infer_vi_rounds(v, m, &o).done) return false;
-  atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.glance);
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
   atvi_infer_vi_slopes(v, &draws);
   return true;
 }
@@ -518,8 +518,6 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
 
 /* ---- fine-tuning ---- */
 
-#define SAME 0.995 /* effective sizes in this ratio do not differ: k-hat decides */
-
 typedef struct {
   atvi_vi *v;
   atvi_member *m;
@@ -553,7 +551,8 @@ static bool fine_tune(atvi_vi *v, atvi_member *m, int steps) {
   }
   memcpy(m->phi, t->avg, bytes);
   atvi_vi_quality after = atvi_infer_vi_judge(v, m, fresh, NULL);
-  bool helped = after.share > before.share || (after.share > SAME * before.share && after.khat < before.khat);
+  bool helped = after.share > before.share ||
+                (after.share > (1 - ATVI_SLIGHT) * before.share && after.khat < before.khat);
   if (!helped) memcpy(m->phi, t->best, bytes);
   return helped;
 }

@@ -14,41 +14,29 @@
 
 #define ATVI_VI_TUNABLES(X)                                                                                  \
   /* the ladder (vi_train.c) */                                                                              \
-  X(glance, 256, "draws",                                                                                    \
-    "the next temperature, the gain of a rung, what draws of a block are worth: noise against cost")         \
   X(rung_steps, 10, "steps", "on a rung: how well q follows against cost")                                   \
-  X(trim, 0.05, "of the draws",                                                                              \
-    "the lowest are left out of the gain of a rung, as early on they are absurd")                            \
   /* rounds (vi_train.c) */                                                                                  \
   X(round_steps, 50, "steps", "of a round, more below four dimensions: noise of its gain against cost")      \
   X(step_round, 0.005, "Adam's step",                                                                        \
     "largest of a round in three dimensions; twice that on the ladder, a tenth of it for tuning")            \
   X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
-  X(gain, 0.01, "nats", "a round is worth: precision against cost")                                          \
-  X(clip, 10, "length", "of a gradient: robustness against speed")                                           \
-  X(outlier, 10, "ninth deciles", "length of one draw's gradient: robustness against bias")                  \
+  X(gain, ATVI_SLIGHT, "nats", "a round is worth: precision against cost")                                   \
+  X(clip, 1 / ATVI_SMALL, "length", "of a gradient: robustness against speed")                               \
+  X(outlier, 1 / ATVI_SMALL, "ninth deciles", "length of one draw's gradient: robustness against bias")      \
   X(short_rounds, 2, "rounds", "of pilots under either map, and before slopes are set")                      \
   /* fine-tuning (vi.c, vi_train.c) */                                                                       \
-  X(tune_steps, 40, "steps", "of tuning: gain against cost")                                                 \
   /* coordinates (vi_maps.c) */                                                                              \
   X(slope_least, 8, "per half box", "a copy that is half a box away has e^-16 of the mass")                  \
   X(slope_by_sd, 6, "1 / sd of q", "slope of the fold: mass left in copies against a hard edge")             \
-  X(reach_share, 0.03, "of the draws", "nearer to a bound than `reach`: it is reached")                      \
-  X(as_good, 0.97, "of the effective size", "that a fold must have to be taken instead of a one-to-one map") \
   X(inflate, 1.15, "sd of the draws", "width of the new frame: too wide is easier to mend than too narrow")  \
   X(per_dim, 6, "draws per dimension", "that a covariance needs; below, variances only")                     \
   /* what q misses (vi_missing.c, vi_modes.c) */                                                             \
-  X(starts, 32, "climbs", "half of them from where q lacks the posterior: modes against cost")               \
   X(points, 32, "points", "per dimension, of the population where q lacks the posterior")                    \
   X(look_cost, 0.4, "of the runs so far", "that it may take: what is found against cost")                    \
-  X(look_runs, 24000, "runs", "that it may take in any case: what is found against cost")                    \
   X(renew, 2, "times", "that a point moves on a rung")                                                       \
-  X(sweeps, 8, "sweeps", "in which that must be done")                                                       \
-  X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
   X(missed, 2, "nats", "by which q is too low where it lacks the posterior")                                 \
-  X(faint, 1e-4, "of the posterior", "that is worth a component of a piece: tips are far out")               \
   /* draws and weights (vi.c, vi_weights.c) */                                                               \
-  X(improve_times, 3, "times", "further training where k-hat is above its threshold")
+  X(improve_times, ATVI_REPEATS, "times", "further training where k-hat is above its threshold")
 
 typedef struct {
 #define ATVI_VI_FIELD(name, value, unit, what) double name;
@@ -79,8 +67,10 @@ const atvi_vi_tunable *atvi_infer_vi_tunables(int *n);
 
 /* ---- sizes ---- */
 enum {
-  ATVI_VI_TEST = 512,                        /* draws on which progress of training is judged */
-  ATVI_VI_LOOK = 2048,                       /* draws on which the outcome of training is judged */
+  ATVI_VI_TEST = 512,  /* draws on which progress of training is judged */
+  ATVI_VI_LOOK = 2048, /* draws on which the outcome of training is judged */
+  ATVI_VI_GLANCE =
+      256, /* draws that decide what is next: a temperature, a bend, what draws of a block are worth */
   ATVI_VI_PROBES = 128,                      /* points at which a peak is probed */
   ATVI_VI_PARTS = 64,                        /* components, and peaks, at most */
   ATVI_VI_BLOCKS = 16,                       /* independent scramblings of the final draws */
@@ -89,7 +79,8 @@ enum {
   /* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it costs little there, and what q still lacks in
    * corners would be found, and covered, at a higher price. */
   ATVI_VI_FEW = 4,
-  ATVI_VI_DRAWS_STEP = 64, /* draws per block: their number is a multiple of it */
+  ATVI_VI_WIDE =
+      60, /* Above this many coordinates q is a copula: the cost of a flow grows with their square, and the joint weights of as many are no better. */
   ATVI_VI_BLOCK_MOST = 64, /* coordinates of a block, and draws of it whose mean is its integral, at most */
 };
 #define ATVI_VI_ESS                                                                                          \
@@ -99,15 +90,16 @@ enum {
 #define ATVI_VI_DEAR 1.5e5 /* operations of such a model: 20 us, as 4 000 take 0.54 us (the common cold) */
 #define ATVI_VI_DRAWS 131072.0 /* at most; eight times that where an effective size was asked for */
 #define ATVI_VI_VALUES                                                                                       \
-  8e6 /* draws times parameters, at most, unless that makes them a sixteenth: files of more are a burden */
+  (ATVI_VI_DRAWS *                                                                                           \
+   ATVI_VI_WIDE) /* draws times parameters, at most, unless that makes them a sixteenth: files of more are a burden */
 #define ATVI_VI_AGAIN 2.0 /* times the step that training before ended with: its judgement is rough */
 #define ATVI_VI_GRADIENT_RUNS                                                                                \
   2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
 #define ATVI_VI_WORTH                                                                                        \
-  0.3 /* of the draws is their effective size where q can follow its own weights; seen: above 0.5 */
-#define ATVI_VI_UNSEEN 0.003     /* of the posterior, which draws may lack by chance */
-#define ATVI_VI_TRAIN_TIME 0.85  /* time: of a time limit; the rest is for the draws */
-#define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
+  0.3 /* of what it could be: effective size of draws where q can follow its own weights (seen: above 0.5), energy fraction of missing information where chains explore tails */
+#define ATVI_VI_UNSEEN 0.003               /* of the posterior, which draws may lack by chance */
+#define ATVI_VI_TRAIN_TIME 0.85            /* time: of a time limit; the rest is for the draws */
+#define ATVI_VI_SLOPE_MOST (-log(DBL_MIN)) /* of a fold: steeper is as good as a wall */
 
 /* ---- of several methods ---- */
 enum {
@@ -116,6 +108,8 @@ enum {
   ATVI_SHOWN = 4,   /* words: coordinates of a mode in a message */
   ATVI_ITERATIONS =
       60, /* trials of a climb, conjugate gradients, points on a line, at most: the good ones take a tenth */
+  /* Of a move, each a part of the one before: for a wide place, a usual one and the neck of a funnel. */
+  ATVI_SIZES = 3,
   ATVI_ROUNDS = 16, /* rounds of what ends by itself, at most */
   ATVI_REPEATS =
       4, /* times that a search or training goes on from what it has, or in vain, at most: by then nothing new is found */
@@ -125,33 +119,34 @@ enum {
       DBL_EPSILON) /* relative, half of the digits: of a coordinate, the way to theta and back; of a gradient */
 #define ATVI_ROUNDED                                                                                         \
   1e-6 /* of 1 + the size of a log density, or of a maximum of one: what rounding makes of 0 */
-#define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */
 #define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
 #define ATVI_RIVAL 5.0      /* nats below the best within which modes are reported: 1 draw in 150 */
-#define ATVI_ROUGH                                                                                           \
-  1.0 /* nats by which an estimate may err: integrals over blocks, the end of a climb as a summit */
-#define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
-#define ATVI_STEP 1e-3 /* of differences, in prior standard deviations, before widths are known */
-#define ATVI_STEP_KNOWN 0.1    /* of differences, in standard deviations of the posterior */
-#define ATVI_CURVED_LEAST 0.04 /* least curvature: never wider than five prior standard deviations */
-#define ATVI_NEAR 2.0          /* standard deviations in which most of a normal is */
+/* Nats by which an estimate may err, its variance or its standard error: integrals over blocks, an end of a climb, an evidence of chains. */
+#define ATVI_ROUGH 0.5
+#define ATVI_DEEP                                                                                            \
+  3.0 /* nats that are no accident: a valley between two peaks, a maximum above all draws, an error of Laplace's method */
+#define ATVI_STEP                                                                                            \
+  cbrt(                                                                                                      \
+      ATVI_ROUNDING) /* of differences of a gradient, in prior standard deviations, before widths are known: 0.0025 */
+#define ATVI_CURVED_LEAST                                                                                    \
+  (1 / (ATVI_FAR * ATVI_FAR)) /* least curvature: never wider than four prior standard deviations */
+#define ATVI_NEAR 2.0         /* standard deviations in which most of a normal is */
 #define ATVI_FAR                                                                                             \
   4.0 /* standard deviations, or errors, within which a normal has its mass: beyond, it is another place */
-#define ATVI_FOLDS 30.0 /* e-folds of a scale or a step: beyond, it is as good as 0 or infinite */
+/* E-folds of a scale, a step or a density: beyond, it is as good as 0 or infinite, even if an estimate errs by some nats. */
+#define ATVI_FOLDS 20.0
 #define ATVI_START_FAR                                                                                       \
   (2 * ATVI_FAR) /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
-#define ATVI_PEAK_LEFT 0.5    /* nats left to gain that show that an end is not a maximum yet */
-#define ATVI_PEAK_STEP_SD 0.3 /* of differences, in conditional standard deviations */
+/* Of a standard deviation, what shows and is still local: a step of differences at a peak, a least width, a displacement that pays for a bend. */
+#define ATVI_PART_SD 0.3
 enum {
   ATVI_NEWTON = 8, /* passes of Newton steps, and lengths tried of one step, at most */
   ATVI_TOPS =
       4, /* highest hills that are followed to their maximum, or compared: with more, that costs more than it saves */
   ATVI_CLIMB_PAIRS = 20, /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
 };
-#define ATVI_CLIMB_ARMIJO 1e-4   /* of the gain that the slope promises */
-#define ATVI_CLIMB_STEP 0.7      /* the first, in prior standard deviations */
 #define ATVI_CLIMB_STEP_MOST 3.0 /* the longest, of any climb, in standard deviations */
 
 #endif

@@ -24,8 +24,7 @@
 #include <string.h>
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
-enum { IMAGE_COORDS = 3 }; /* folded coordinates in which images of one draw are counted, at most */
-#define SD_GAP 0.05        /* of an sd, by which smoothing the weights may change it */
+#define SD_GAP 0.05 /* of an sd, by which smoothing the weights may change it */
 #define NOISY                                                                                                \
   1.5 /* times as uncertain as the effective size says may the evidence be: by chance, with 16 blocks, hardly ever more */
 #define SD_BY_ONE 0.02 /* of a variance due to one draw: the tails of a parameter are to blame, not weights */
@@ -136,7 +135,7 @@ static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, 
     there += (double)have[k];
   }
   most = fmax((double)per, fmin(most, there));
-  atvi_idx least = (atvi_idx)v->tuning.glance / 8;
+  atvi_idx least = ATVI_VI_GLANCE / 8;
   for (atvi_idx k = 0; k < v->n_part; k++) {
     atvi_idx want = (atvi_idx)ceil(share[k] * most / ATVI_GUARD) * ATVI_GUARD;
     want = want < least ? least : want;
@@ -285,11 +284,11 @@ static bool images_are_lost(const atvi_vi_weights *w, atvi_idx n, const image_sh
   return false;
 }
 
-/* The coordinates in which draw j has an image that matters: at[IMAGE_COORDS]; returns how many. It is the same for all of its images. */
+/* The coordinates in which draw j has an image that matters: at[ATVI_TOPS]; returns how many. It is the same for all of its images. */
 static int imaged(const atvi_vi *v, const atvi_cloud *c, atvi_idx j, atvi_idx n, const atvi_idx *folded,
                   atvi_idx *at) {
   int m = 0;
-  for (atvi_idx k = 0; k < n && m < IMAGE_COORDS; k++)
+  for (atvi_idx k = 0; k < n && m < ATVI_TOPS; k++)
     if (fabs(log_mirrored(&v->space->map[folded[k]], c->x[folded[k] * c->cap + j])) < ATVI_NEGLIGIBLE)
       at[m++] = folded[k];
   return m;
@@ -310,15 +309,15 @@ static atvi_status sum_images(atvi_vi *v, atvi_vi_weights *w, atvi_idx n_folded,
     return ATVI_ENOMEM;
   }
   memcpy(q, w->c.log_q, (size_t)n * sizeof *q); /* pi is relative to that of the draw */
-  for (unsigned mask = 1; mask < 1u << IMAGE_COORDS; mask++) {
+  for (unsigned mask = 1; mask < 1u << ATVI_TOPS; mask++) {
     atvi_idx m = 0;
     for (atvi_idx j = 0; j < n; j++) {
-      atvi_idx at[IMAGE_COORDS];
+      atvi_idx at[ATVI_TOPS];
       if (mask >> imaged(v, &w->c, j, n_folded, folded, at) == 0) of[m++] = j;
     }
     c.n = c.cap = m;
     for (atvi_idx k = 0; k < m; k++) {
-      atvi_idx at[IMAGE_COORDS];
+      atvi_idx at[ATVI_TOPS];
       int have = imaged(v, &w->c, of[k], n_folded, folded, at);
       for (atvi_idx i = 0; i < d; i++) c.x[i * m + k] = w->c.x[i * w->c.cap + of[k]];
       by[k] = 0;
@@ -459,7 +458,7 @@ bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
 
 atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
-  atvi_idx per = (atvi_idx)v->tuning.glance;
+  atvi_idx per = ATVI_VI_GLANCE;
   if (before > 0 && atvi_infer_vi_late(v))
     return ATVI_OK; /* what there is is better than what haste would add */
   if (atvi_infer_vi_late(v)) per /= 4;

@@ -386,7 +386,7 @@ static void densities_agree(void) {
       double a = (g.now.x[i] - c->shift[0]) / c->chol[0];
       double b = (g.now.x[L + i] - c->shift[1] - c->chol[2] * a) / c->chol[3];
       double heavy = exp(moves.log_heavy) / pow(1 + 0.5 * (a * a + b * b), 2);
-      CHECK_ABS(g.now.log_jump[i], log(0.875 * exp(mix) + 0.125 * heavy), 1e-9 * (1 + fabs(mix)));
+      CHECK_ABS(g.now.log_jump[i], log(0.9 * exp(mix) + 0.1 * heavy), 1e-9 * (1 + fabs(mix)));
       for (int j = 0; j < 2; j++) point[j] = g.now.theta[j * L + i];
       CHECK_ABS(g.now.log_lik[i], banana(&t, point, slope, &fine), 1e-9);
       CHECK_ABS(g.now.log_pi[i], g.now.log_lik[i] + log(v->space->map[0].scale * v->space->map[1].scale),

@@ -112,7 +112,7 @@ static void right_ones_pass(void) {
       atvi_status status = check(ctx, kinds[k], seed, 0, &points);
       if (status != ATVI_OK) printf("kind %d, seed %d: %s\n", kinds[k], (int)seed, atvi_errmsg(ctx));
       CHECK_OK(status);
-      CHECK(kinds[k] == NOWHERE || points <= 200 + 6 + 48 * D);
+      CHECK(kinds[k] == NOWHERE || points <= 256 + 6 + 48 * D);
     }
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -230,7 +230,7 @@ static void limits_hold(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_idx points;
   CHECK_OK(check(ctx, FLIPPED, 1, 1e-9, &points)); /* no time: nothing is said */
-  CHECK_INT(points, 200 + 6);
+  CHECK_INT(points, 256 + 6);
   atvi_ctx_set_stop(ctx, always, NULL);
   CHECK_STATUS(check(ctx, FLIPPED, 1, 0, NULL), ATVI_ESTOP);
   atvi_ctx_free(ctx);

@@ -290,16 +290,13 @@ static void constants_are_a_table(void) {
     CHECK(value[i] == row[i].value && row[i].value > 0 && row[i].unit[0] && row[i].what[0]);
     for (int k = 0; k < i; k++) CHECK(strcmp(row[i].name, row[k].name) != 0);
   }
-  t.glance = 128;
+  t.round_steps = 17;
   toy target = chain(2, 20);
   settle(&target);
   atvi_vi_opts o = atvi_infer_vi_defaults();
   o.tuning = &t;
   inside *in = inside_new(&target, &o, 1);
-  atvi_vi_weights w = {0};
-  CHECK_OK(atvi_infer_vi_weigh(&in->v, &w, false));
-  CHECK_INT(w.c.n, 128 * ATVI_VI_BLOCKS);
-  atvi_infer_vi_weights_free(&w);
+  CHECK_INT(atvi_infer_vi_round_steps(&in->v), 17 * ATVI_VI_FEW / 2);
   inside_free(in);
 }
 
@@ -396,7 +393,7 @@ static void tuning_helps_a_flow_that_is_not_done(void) {
     atvi_vi_rounds_opts once = {.beta = 1, .step = ladder.step, .most = 1, .halvings = 1, .last = w->v.size};
     CHECK(ladder.done && atvi_infer_vi_rounds(&w->v, w->m, &once).done);
     double before = atvi_infer_vi_judge(&w->v, w->m, 1u << 30, NULL).share;
-    bool kept = atvi_infer_vi_tune(&w->v, w->m, (int)w->v.tuning.tune_steps);
+    bool kept = atvi_infer_vi_tune(&w->v, w->m, (int)w->v.tuning.round_steps);
     double after = atvi_infer_vi_judge(&w->v, w->m, 1u << 30, NULL).share;
     CHECK_MSG(kept && after > before, "seed %d: %d, ESS %.3f to %.3f", (int)seed, kept, before, after);
     inside_free(w);
@@ -416,7 +413,7 @@ static void tuning_is_kept_or_undone(void) {
     double *phi = malloc(bytes), before = atvi_infer_vi_judge(&w->v, w->m, w->v.scramble, NULL).share;
     memcpy(phi, w->m->phi, bytes);
     uint32_t fresh = w->v.scramble;
-    bool kept = atvi_infer_vi_tune(&w->v, w->m, (int)w->v.tuning.tune_steps);
+    bool kept = atvi_infer_vi_tune(&w->v, w->m, (int)w->v.tuning.round_steps);
     CHECK(kept == (memcmp(phi, w->m->phi, bytes) != 0));
     double after = atvi_infer_vi_judge(&w->v, w->m, fresh, NULL).share;
     CHECK(kept ? after > 0.99 * before : after == before);
