@@ -11,7 +11,8 @@ static const double UNTEMPERED[] = {1};
 
 /* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of so many are no better. */
 enum { WIDE_FACTORS = 5 };
-/* Above this many, units are fitted one by one: below, a flow takes no longer. */
+/* Above this many, units are fitted one by one and q is not trained if chains may follow: training takes as many gradients as chains in all, and the operations of a
+ * flow besides, ten times those of a cheap model. Below, a flow takes no longer, and its draws are worth more than those of chains. */
 enum { MANY = ATVI_VI_WIDE / 2 };
 /* Of its threshold is k-hat where weights of a q that was not trained serve. */
 #define WELL_BELOW 0.7
@@ -471,12 +472,18 @@ static atvi_status improve(atvi_vi *v) {
 
 /* Many coordinates: the normal approximation at the best maximum, if that is a peak. A ladder would have as many rungs as the posterior is
  * narrower than the prior in all of them together, and training takes as many runs as chains do in all and often leaves weights that cannot be used: it
- * is for those who will not have chains. */
+ * is for those who will not have chains, and for several modes, as far as a flow serves: chains that have begun in one stay there. */
+static atvi_status train(atvi_vi *v);
 static atvi_status train_wide(atvi_vi *v) {
   atvi_member *m = &v->part[0].at;
   atvi_member top;
   bool found = false, chains = v->opts.exact == ATVI_EXACT_AUTO;
   ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
+  if (v->d <= ATVI_VI_WIDE && (!found || atvi_infer_vi_has_rivals(v))) {
+    v->wide = false;
+    v->modes.n = 0;
+    return train(v);
+  }
   if (!found) {
     v->converged = chains || atvi_infer_vi_train(v, m);
     return ATVI_OK;
@@ -484,8 +491,8 @@ static atvi_status train_wide(atvi_vi *v) {
   double *phi = m->phi;
   *m = top;
   memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
-  memset(m->phi, 0,
-         (size_t)v->size * sizeof *phi); /* a copula that is normal, from which training could not leave */
+  /* a copula that is normal, from which training could not leave; a flow begins as the identity */
+  if (v->opts.factors > 0) memset(m->phi, 0, (size_t)v->size * sizeof *phi);
   v->converged = chains;
   if (v->converged) return ATVI_OK;
   memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
@@ -533,6 +540,7 @@ static atvi_status blocks(fit *f) {
   if (v->converged || v->cut) return ATVI_OK;
   atvi_infer_vi_weights_free(&f->w);
   v->part[0].drawn = 0;
+  v->wide = true;
   return ATVI_OK;
 }
 

@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether another maximum counts, by Laplace's method. */
-static bool has_rivals(const atvi_vi *v) {
+bool atvi_infer_vi_has_rivals(const atvi_vi *v) {
   double least = -ATVI_NEGLIGIBLE - ATVI_DEEP;
   for (atvi_idx k = 1; k < v->modes.n; k++)
     if (v->modes.mode[k].log_evidence > v->modes.mode[0].log_evidence + least) return true;
@@ -56,7 +55,7 @@ atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough) {
     v->modes.n = 0;
     return ATVI_OK;
   }
-  if (found && !has_rivals(v)) polish(v, &at, &best, &worth, log_w);
+  if (found && !atvi_infer_vi_has_rivals(v)) polish(v, &at, &best, &worth, log_w);
   *enough = worth.share > 0 && atvi_infer_vi_is_enough(v, 1, atvi_infer_vi_round_runs(v), NULL, &worth) &&
             !atvi_infer_vi_log_loses(v, &best);
   if (*enough) atvi_infer_vi_member_copy(v, &best, m);

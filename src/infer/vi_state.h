@@ -288,6 +288,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m);
 ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
 /* A normal q that follows its own weighted draws from there (vi_draft.c). *enough: m is that q, whose draws cost less than training would. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough);
+/* Whether another of the maxima found counts, by Laplace's method. */
+bool atvi_infer_vi_has_rivals(const atvi_vi *v);
 /* Whether training on a stand-in for the likelihood would cost less than on the model itself (vi_learn.c). */
 bool atvi_infer_vi_can_learn(const atvi_vi *v);
 /* Trains the first component m on a stand-in, before anything is known in its coordinates: chooses maps, and keeps what was learned for the next time. *enough: more
