@@ -217,7 +217,7 @@ static bool judge(atvi_chains *c) {
 }
 
 /* A chain may get caught in a hollow that holds next to none of the posterior. It would stay there, and the
- * run would never end. Modes that matter are far above ATVI_FOLDS: they keep their chains, and R-hat shows them. */
+ * run would never end. Modes that matter are far above ATVI_HOPELESS: they keep their chains, and R-hat shows them. */
 bool atvi_infer_chains_move_lost(atvi_chains *c) {
   double *mass = c->mass;
   atvi_idx best = 0;
@@ -227,7 +227,7 @@ bool atvi_infer_chains_move_lost(atvi_chains *c) {
     if (isnan(mass[k])) mass[k] = -HUGE_VAL;
     if (mass[k] > mass[best]) best = k;
   }
-  double least = mass[best] - ATVI_FOLDS;
+  double least = mass[best] - ATVI_HOPELESS;
   if (!isfinite(least)) return false;
   for (atvi_idx k = 0; k < c->m; k++) {
     if (mass[k] >= least) continue;

@@ -64,7 +64,7 @@ static void drop_low(finder *f, bool midway) {
   for (atvi_idx i = 0; i < f->n; i++) {
     const atvi_climb *c = f->end[i].climb;
     double reach = c->f + (c->ended ? 0 : midway ? HUGE_VAL : 2 * c->gain);
-    if (i == 0 || reach > f->end[0].climb->f - ATVI_FOLDS) f->end[kept++] = f->end[i];
+    if (i == 0 || reach > f->end[0].climb->f - ATVI_HOPELESS) f->end[kept++] = f->end[i];
   }
   f->n = kept;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 bool atvi_infer_vi_has_rivals(const atvi_vi *v) {
-  double least = -ATVI_NEGLIGIBLE - ATVI_DEEP;
+  double least = -ATVI_NEGLIGIBLE - ATVI_DOUBT;
   for (atvi_idx k = 1; k < v->modes.n; k++)
     if (v->modes.mode[k].log_evidence > v->modes.mode[0].log_evidence + least) return true;
   return false;

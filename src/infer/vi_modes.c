@@ -26,7 +26,7 @@ void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, at
 
 /* Of a peak that may matter: Laplace's method and few draws may be too low. */
 static double least_evidence(const atvi_vi *v) {
-  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - ATVI_DEEP;
+  return atvi_infer_vi_best_evidence(v) - ATVI_NEGLIGIBLE - ATVI_DOUBT;
 }
 
 /* A place seen by draws of a normal distribution. */
@@ -96,7 +96,7 @@ static bool follow(const atvi_vi *v, place *f, const double *log_w) {
  * at all draws. */
 static void look_at(atvi_vi *v, place *f, int moves) {
   double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
-  double least = atvi_infer_vi_all_evidence(v) + log(ATVI_TINY);
+  double least = atvi_infer_vi_all_evidence(v) + log(ATVI_FAINT);
   size_t bytes = (size_t)(v->d + v->d * v->d) * sizeof(double);
   f->share = 0;
   f->log_evidence = f->log_lacking = -HUGE_VAL;
@@ -214,7 +214,7 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   if (is_peak && is_missed(f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
-  if (!(c > ATVI_TINY) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
+  if (!(c > ATVI_FAINT) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
   if (training_pays(v, f, c) || (!is_peak && is_missed(f))) {
     place after = *f;
     bool astray;
@@ -234,7 +234,7 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
 static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
   atvi_idx d = v->d;
   place f = {.x = room, .chol = room + d, .spare = room + d + d * d};
-  if (p->log_evidence < least_evidence(v) - ATVI_DEEP) return ATVI_OK;
+  if (p->log_evidence < least_evidence(v) - ATVI_DOUBT) return ATVI_OK;
   memcpy(f.x, p->x, (size_t)d * sizeof *f.x);
   memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
   ATVI_TRY(cover_place(v, &f, true));

@@ -97,6 +97,8 @@ enum {
   2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
 #define ATVI_VI_WORTH                                                                                        \
   0.3 /* of what it could be: effective size of draws where q can follow its own weights (seen: above 0.5), energy fraction of missing information where chains explore tails */
+/* Of the posterior, which is worth a component: it may hold the ends of a ridge, or much of a variance, as it is far out. */
+#define ATVI_FAINT 1e-4
 #define ATVI_VI_UNSEEN 0.003               /* of the posterior, which draws may lack by chance */
 #define ATVI_VI_TRAIN_TIME 0.85            /* time: of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST (-log(DBL_MIN)) /* of a fold: steeper is as good as a wall */
@@ -121,10 +123,11 @@ enum {
   1e-6 /* of 1 + the size of a log density, or of a maximum of one: what rounding makes of 0 */
 #define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
 #define ATVI_RIVAL 5.0      /* nats below the best within which modes are reported: 1 draw in 150 */
+#define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */
 /* Nats by which an estimate may err, its variance or its standard error: integrals over blocks, an end of a climb, an evidence of chains. */
 #define ATVI_ROUGH 0.5
-#define ATVI_DEEP                                                                                            \
-  3.0 /* nats that are no accident: a valley between two peaks, a maximum above all draws, an error of Laplace's method */
+#define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
+#define ATVI_DOUBT 4.0 /* nats by which Laplace's method may be too low, at kinks for one: probes decide */
 #define ATVI_STEP                                                                                            \
   cbrt(                                                                                                      \
       ATVI_ROUNDING) /* of differences of a gradient, in prior standard deviations, before widths are known: 0.0025 */
@@ -133,8 +136,7 @@ enum {
 #define ATVI_NEAR 2.0         /* standard deviations in which most of a normal is */
 #define ATVI_FAR                                                                                             \
   4.0 /* standard deviations, or errors, within which a normal has its mass: beyond, it is another place */
-/* E-folds of a scale, a step or a density: beyond, it is as good as 0 or infinite, even if an estimate errs by some nats. */
-#define ATVI_FOLDS 20.0
+#define ATVI_FOLDS 30.0 /* e-folds of a scale or a step: beyond, it is as good as 0 or infinite */
 #define ATVI_START_FAR                                                                                       \
   (2 * ATVI_FAR) /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 

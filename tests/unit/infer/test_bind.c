@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "atvi/bind.h"
 #include "core/core.h"
+#include "infer/vi_tuning.h"
 #include "testing.h"
 
 enum { D = 2 };
@@ -137,7 +138,7 @@ static void a_wrong_gradient_is_told(void) {
     atvi_draws *d = (atvi_draws *)&d;
     w.points = 0;
     CHECK_STATUS(atvi_fit_named(ctx, t, 1, key, &method[i], &d), ATVI_EMODEL);
-    CHECK(!d && w.points <= 200 + 6 + 48 * D);
+    CHECK(!d && w.points <= ATVI_BATCH + 6 + 48 * D);
     CHECK(strstr(atvi_errmsg(ctx), "the gradient is wrong: for ") && strstr(atvi_errmsg(ctx), "sign"));
   }
   atvi_draws *d;

@@ -236,7 +236,9 @@ static void sums(void) {
   wrong_sum("emulator(q) + emulator(q)", 27, "at most one emulator");
   wrong_sum("emulator()", 13, "'emulator' cannot have 0 arguments");
   wrong_sum("emulator(q, 1, 2)", 13, "'emulator' cannot have 3 arguments");
-  wrong_sum("exponential(1)", 13, "exponential(variance, range)");
+  wrong_sum("exponential(1, 2, 3)", 13, "exponential(variance, range)");
+  wrong_sum("emulator(q) + exponential(1)", 27,
+            "exponential(variance, range)"); /* alone it is a distribution */
   wrong_sum("matern32(1)", 13, "matern32(variance, range)");
   wrong_sum("matern52(1)", 13, "matern52(variance, range)");
   wrong_sum("white(1, 2)", 13, "white(variance)");
