@@ -220,26 +220,29 @@ static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double 
 /* Standard errors by which a tail index has to exceed a bound, or to stay below it: one chance in a thousand for each parameter. */
 static const double TAIL_ERRORS = 3;
 
-/* Whether the prior of column i alone has a variance: then the posterior has one too, as a likelihood is bounded. */
-static bool prior_has_variance(const atvi_draws *d, atvi_idx i) {
+/* Degrees of freedom of the tails of the prior of column i: moments below them exist, and then the posterior has them too, as a likelihood is
+ * bounded. NaN: it has no prior of its own, or none with fixed arguments. */
+static double prior_degrees(const atvi_draws *d, atvi_idx i) {
   const atvi_prior *p = d->prior && i < d->n_param ? &d->prior[i] : NULL;
-  if (!p || !p->dist) return false;
-  if (strcmp(p->dist, "student") == 0) return p->arg[0] > 2;
-  if (strcmp(p->dist, "invgamma") == 0) return p->arg[0] > 2;
-  return strcmp(p->dist, "cauchy") != 0 && strcmp(p->dist, "halfcauchy") != 0;
+  if (!p || !p->dist) return NAN;
+  if (strcmp(p->dist, "student") == 0 || strcmp(p->dist, "invgamma") == 0) return p->arg[0];
+  return strcmp(p->dist, "cauchy") == 0 || strcmp(p->dist, "halfcauchy") == 0 ? 1 : HUGE_VAL;
 }
 
 /* A variance exists for a tail index below 1/2, a mean below 1. The index has an error, and a long tail that ends (a lognormal's) looks like one at
- * first: a variance is refused only where 1/2 is excluded, and then a mean unless 1 is. Bounded columns have both. */
+ * first: a variance is refused only where 1/2 is excluded, and then a mean unless 1 is, by draws that count equally: weighted ones have too few far
+ * out. A prior of its own knows better than draws. Bounded columns have both. */
 static void moments_exist(const atvi_draws *d, atvi_idx item, atvi_idx n, const double *xs, const double *ws,
                           double *work, atvi_summary_column *c) {
   double se;
   if (isfinite(c->lower) && isfinite(c->upper)) return;
   c->tail = atvi_math_tail_index(n, xs, ws, &se, work);
-  c->no_moments = c->tail - TAIL_ERRORS * se > 0.5 && !prior_has_variance(d, item);
+  const double degrees = prior_degrees(d, item);
+  c->no_moments = c->tail - TAIL_ERRORS * se > 0.5 && !(degrees > 2);
   if (!c->no_moments) return;
   c->mcse = c->sd = NAN;
-  if (!(c->tail + TAIL_ERRORS * se < 1)) c->mean = NAN;
+  bool has_mean = isnan(degrees) ? !ws && c->tail + TAIL_ERRORS * se < 1 : degrees > 1;
+  if (!has_mean) c->mean = NAN;
 }
 
 /* scratch: j->per_share doubles */

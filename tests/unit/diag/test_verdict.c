@@ -546,6 +546,12 @@ static void moments_that_do_not_exist(void) {
   w.d->prior = prior;
   s = world_summary(&w);
   CHECK(isfinite(s->col[0].sd) && isfinite(s->col[0].mean));
+  /* and of one that has neither, whatever they look like */
+  const atvi_prior cauchy[2] = {{.dist = "cauchy", .arg = {0, 1}, .lower = -INFINITY, .upper = INFINITY},
+                                {0}};
+  w.d->prior = cauchy;
+  s = world_summary(&w);
+  CHECK(isnan(s->col[0].sd) && isnan(s->col[0].mean));
   w.d->prior = NULL;
   world_free(&w);
 }
