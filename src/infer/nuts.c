@@ -13,7 +13,7 @@
  *            halving until a single step is accepted with the probability wanted; anew after every change of
  *            the metric.
  * Metric     nuts_metric.h, from places and gradients less their means within chains, pooled over all chains. Trees are in coordinates in
- *            which it is the unit matrix. Step sizes are each chain's own.
+ *            which it is the unit matrix. Step sizes are each chain's own until warm-up ends, then one for all.
  * Lost       chains are looked for at the end of the last window. The log mass of the region a chain is in is
  *            about mean log pi + sum of log sd.
  * Fine       where chains of a fit diverge, every fourth iteration from then on has steps a fourth as long. Steps that do not depend on
@@ -271,10 +271,19 @@ static void end_window(nuts *r) {
   }
 }
 
+/* One step size for all, the geometric mean of theirs: chains that were not where the posterior is narrow while theirs was learnt would be stuck
+ * there for long, and not diverge. */
+static void share_steps(nuts *r) {
+  double sum = 0;
+  for (atvi_idx k = 0; k < r->c.m; k++) sum += chain_at(r, k)->dual.log_eps_bar / (double)r->c.m;
+  for (atvi_idx k = 0; k < r->c.m; k++) chain_at(r, k)->tree.eps = exp(sum);
+}
+
 /* The iterations at which windows end, and warm-up. */
 static atvi_idx warm_up(void *self) {
   nuts *r = self;
   if (r->at_window > 0 && r->at_window <= r->n_window) end_window(r);
+  if (r->at_window > r->n_window) share_steps(r);
   r->at_window++;
   return r->at_window <= r->n_window       ? r->window[r->at_window]
          : r->at_window == r->n_window + 1 ? r->warm
