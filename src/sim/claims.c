@@ -386,6 +386,22 @@ static atvi_status make_folders(atvi_claims *c) {
   return ATVI_OK;
 }
 
+/* Makes a file with its contents; false and errno EEXIST: there is one. Where there are no hard links, exclusive creation does, but the contents
+ * come later, or never if the process is killed in between. */
+static bool make_whole(atvi_claims *c, const char *path, const char *text) {
+  struct stat st;
+  if (c->no_links) return write_small(path, text, O_EXCL);
+  if (!write_small(c->temp, text, O_TRUNC)) return false;
+  bool made = link(c->temp, path) == 0;
+  int err = errno;
+  /* An answer of a file server that got lost: the second request finds what the first one made. */
+  if (!made && err == EEXIST) made = stat(c->temp, &st) == 0 && st.st_nlink == 2;
+  unlink(c->temp);
+  c->no_links = !made && (err == EPERM || err == EOPNOTSUPP || err == ENOSYS || err == EMLINK);
+  errno = err;
+  return made;
+}
+
 /* The name begins with the time of the file server, so that names sort by start. */
 static atvi_status make_lease(atvi_claims *c, const atvi_claims_opts *o) {
   char text[TEXT], space[NAME], job[80];
@@ -403,8 +419,8 @@ static atvi_status make_lease(atvi_claims *c, const atvi_claims_opts *o) {
     snprintf(c->lease, sizeof c->lease, "%s/workers/%s", c->dir, c->name);
     snprintf(c->temp, sizeof c->temp, "%s/claims/.%s", c->dir, c->name);
     c->renewed_s = atvi_clock_s();
-    if (write_small(c->lease, text, O_EXCL)) return ATVI_OK;
-    if (errno != EEXIST) break;
+    if (make_whole(c, c->lease, text)) return ATVI_OK;
+    if (errno != EEXIST && !c->no_links) break; /* without links it is made the other way */
   }
   return atvi_io_file_cannot(c->ctx, "write", c->lease, errno);
 }
@@ -517,23 +533,12 @@ atvi_status atvi_sim_claims_renew(atvi_claims *c, bool *lapsed) {
   return ATVI_OK;
 }
 
-/* Makes the claim `name`; false and errno EEXIST: somebody else has. Where there are no hard links, exclusive creation
- * does, but the contents come later. */
+/* Makes the claim `name`; false and errno EEXIST: somebody else has. */
 static bool make_claim(atvi_claims *c, const char *name, int64_t last) {
   char path[4200], text[TEXT];
-  struct stat st;
   snprintf(path, sizeof path, "%s/claims/%s", c->dir, name);
   snprintf(text, sizeof text, "{\"last\":%lld,\"worker\":\"%s\"}\n", (long long)last, c->name);
-  if (c->no_links) return write_small(path, text, O_EXCL);
-  if (!write_small(c->temp, text, O_TRUNC)) return false;
-  bool made = link(c->temp, path) == 0;
-  int err = errno;
-  /* An answer of a file server that got lost: the second request finds what the first one made. */
-  if (!made && err == EEXIST) made = stat(c->temp, &st) == 0 && st.st_nlink == 2;
-  unlink(c->temp);
-  c->no_links = !made && (err == EPERM || err == EOPNOTSUPP || err == ENOSYS || err == EMLINK);
-  errno = err;
-  return made;
+  return make_whole(c, path, text);
 }
 
 /* The end of a range that somebody else has claimed; it may become visible late. */

@@ -162,8 +162,10 @@ def interrupts():
         except KeyboardInterrupt:
             assert time.monotonic() - begin < 30
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # so precise that it does not end by itself meanwhile, however fast the machine is
+    pathlib.Path("slow.atvi").write_text(pathlib.Path("cold.atvi").read_text() + "solver rk45 tol 1e-12 maxsteps 1000000\n")
     for send in (os.killpg, os.kill):  # as a terminal does, and to Python alone
-        child = fitting(f"'cold.atvi', method='nuts', ess=100000, out='{send.__name__}'")
+        child = fitting(f"'slow.atvi', method='nuts', ess=100000, out='{send.__name__}'")
         time.sleep(2.5)
         send(child.pid, signal.SIGINT)
         assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
