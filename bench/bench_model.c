@@ -62,7 +62,7 @@ static double step(const problem *p, const atvi_ode *o, double t, double h, cons
     double e = 0;
     for (int j = 0; j < 7; j++) e += E[j] * k[j][i];
     double a = fmax(fabs(y[i]), fabs(at[i])), s = fmax(scale[i], a);
-    e *= h / fmax(o->tol_abs * s + o->tol_rel * a, 1e-200);
+    e *= h / fmax(o->control.tol_abs * s + o->control.tol_rel * a, 1e-200);
     sum += e * e;
     ynew[i] = at[i];
   }

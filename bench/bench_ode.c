@@ -129,7 +129,7 @@ static double compare(const atvi_ode *ode, atvi_ode_work *w) {
     for (int l = 0; l < L; l++) {
       const double p[2] = {d.par[g][0][l], d.par[g][1][l]},
                    y0[N] = {d.y0[g][0][l], d.y0[g][1][l], d.y0[g][2][l]};
-      scalar_solve(p, y0, ode->tol_rel, out);
+      scalar_solve(p, y0, ode->control.tol_rel, out);
       for (int i = 0; i < DAYS * N; i++)
         worst = fmax(worst, fabs(out[i] - d.yout[i / N][i % N][l]) / y0[0] + (outcome[l] != ATVI_RUN_OK));
     }
@@ -199,14 +199,14 @@ int main(void) {
                     .n_stop = DAYS,
                     .stop = stop,
                     .n_output = DAYS,
-                    .tol_rel = pow(10, -k),
-                    .tol_abs = pow(10, -k),
-                    .max_steps = 10000};
+                    .control.tol_rel = pow(10, -k),
+                    .control.tol_abs = pow(10, -k),
+                    .control.max_steps = 10000};
     if (atvi_ode_work_new(ctx, &ode, &w)) return fprintf(stderr, "%s\n", atvi_errmsg(ctx)), 1;
     double steps, scalar_steps, difference = compare(&ode, w),
-                                scalar = time_scalar(ode.tol_rel, &scalar_steps);
+                                scalar = time_scalar(ode.control.tol_rel, &scalar_steps);
     double eval = time_solves(&ode, w, false, &steps), grad = time_solves(&ode, w, true, &steps);
-    bool ok = difference < 30 * ode.tol_rel;
+    bool ok = difference < 30 * ode.control.tol_rel;
     failed += !ok;
     printf("tolerance 1e-%d: %s, %.0f evaluations/s (%.1f steps), %.0f gradients/s; scalar loop %.0f "
            "evaluations/s "

@@ -213,7 +213,7 @@ static double solve(const atvi_model *m, atvi_model_work *w) {
   if (last < 1) return rhs;
   if (ode->method == ATVI_ODE_RK4 || ode->method == ATVI_ODE_MAP)
     return rhs * (ode->method == ATVI_ODE_RK4 ? STAGES : 1) *
-           ((ode->stop[last].t - ode->stop[0].t) / ode->h + (double)last);
+           ((ode->stop[last].t - ode->stop[0].t) / ode->control.h + (double)last);
   m->target.ops->prior_draw(m, w, SEED, 0, ATVI_LANES, w->theta);
   atvi_model_load_covariates(m, w);
   atvi_model_setup(m, w, false);

@@ -261,7 +261,7 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
   const atvi_idx nd = delays ? m->delays.n : 0, first = atvi_model_tab(b->lang) + m->jumps.n,
                  nh = m->prog.n_hoist;
   atvi_idx nt =
-               m->jumps.n + m->pulses.n_moving + m->odes.fit.most_moving + m->pulses.n_root + m->delays.n > 0,
+               m->jumps.n + m->pulses.n_moving + m->odes.fit.most.moving + m->pulses.n_root + m->delays.n > 0,
            nw = b->n + nh + nt + nd;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
@@ -454,12 +454,12 @@ static atvi_status hot(builder *b, bool interpret) {
     pulse[c] = atvi_graph_module_get(m->prog.hot, i++);
     pulse[m->pulses.n_combo + c] = atvi_graph_module_get(m->prog.hot, i++);
   }
-  m->odes.fit.n_pulse = m->pulses.n_combo;
-  m->odes.fit.pulse = pulse;
-  m->odes.fit.pulse_vjp = pulse + m->pulses.n_combo;
+  m->odes.fit.pulses.n = m->pulses.n_combo;
+  m->odes.fit.pulses.prog = pulse;
+  m->odes.fit.pulses.vjp = pulse + m->pulses.n_combo;
   if (m->pulses.n_root) {
-    m->odes.fit.root = atvi_graph_module_get(m->prog.hot, i++);
-    m->odes.fit.root_vjp = atvi_graph_module_get(m->prog.hot, i++);
+    m->odes.fit.roots.prog = atvi_graph_module_get(m->prog.hot, i++);
+    m->odes.fit.roots.vjp = atvi_graph_module_get(m->prog.hot, i++);
   }
   for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
     m->lik.rows[k].value = atvi_graph_module_get(m->prog.hot, i++);

@@ -54,26 +54,28 @@ static void describe(atvi_model *m) {
   ode->delay = m->delays.delay;
   ode->n_moving = m->pulses.n_moving;
   ode->moving = m->pulses.moving;
-  ode->n_root = m->pulses.n_root;
-  ode->root_pulse = m->pulses.root_pulse;
+  ode->roots.n = m->pulses.n_root;
+  ode->roots.pulse = m->pulses.root_pulse;
   ode->n_output = m->times.n_output;
-  ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
-  ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
-  ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
-  ode->max_steps =
+  ode->control.tol_rel = or_default(lang->tol_rel, TOL_REL);
+  ode->control.tol_abs = or_default(lang->tol_abs, ode->control.tol_rel * ABS_PER_REL);
+  ode->control.h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
+  ode->control.max_steps =
       lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
 }
 
 static void describe_exact(atvi_model *m) {
   m->odes.exact = m->odes.fit;
-  m->odes.exact.tol_rel = fmin(m->odes.fit.tol_rel, fmax(EXACT_PER_TOL * m->odes.fit.tol_rel, EXACT_LEAST));
-  m->odes.exact.tol_abs = fmin(m->odes.fit.tol_abs, m->odes.exact.tol_rel * ABS_PER_REL);
-  m->odes.exact.max_steps = 10 * m->odes.fit.max_steps;
-  m->odes.exact.foresees = false;
+  m->odes.exact.control.tol_rel =
+      fmin(m->odes.fit.control.tol_rel, fmax(EXACT_PER_TOL * m->odes.fit.control.tol_rel, EXACT_LEAST));
+  m->odes.exact.control.tol_abs =
+      fmin(m->odes.fit.control.tol_abs, m->odes.exact.control.tol_rel * ABS_PER_REL);
+  m->odes.exact.control.max_steps = 10 * m->odes.fit.control.max_steps;
+  m->odes.exact.control.foresees = false;
   m->odes.exact.tangents = NULL;
   atvi_ode path = m->odes.exact;
   path.path = m->odes.path.path;
-  path.most_stops = m->odes.path.most_stops;
+  path.most.stops = m->odes.path.most.stops;
   path.n_stop = m->odes.path.n_stop;
   path.stop = m->odes.path.stop;
   m->odes.path = path;
@@ -110,9 +112,9 @@ static atvi_status describe_steady(atvi_model *m) {
   m->odes.steady.stop = own.stop;
   m->odes.steady.n_output = 1;
   m->odes.steady.n_delay = 0;
-  m->odes.steady.n_moving = m->odes.steady.n_root = m->odes.steady.most_moving = m->odes.steady.most_stops =
+  m->odes.steady.n_moving = m->odes.steady.roots.n = m->odes.steady.most.moving = m->odes.steady.most.stops =
       0;
-  m->odes.steady.max_steps = STEADY_STEPS;
+  m->odes.steady.control.max_steps = STEADY_STEPS;
   price p;
   return m->lang->given ? atvi_model_jacobian(m, m->odes.rest_node, !m->prog.interpret,
                                               &m->choice.rest_jacobian, &m->odes.steady, &p.jac, &p.rhs)
@@ -174,7 +176,7 @@ static void limit(atvi_model *m, const price *p, double cost) {
   double steps =
       cost / cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6}) + (double)m->odes.fit.n_stop;
   if (m->lang->max_steps <= 0)
-    m->odes.fit.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->odes.fit.n_stop;
+    m->odes.fit.control.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->odes.fit.n_stop;
 }
 
 /* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the implicit one alone. */
@@ -268,10 +270,10 @@ atvi_status atvi_model_solver(atvi_model *m) {
     m->odes.fit = m->choice.other;
     m->choice.other = ode;
   }
-  m->odes.fit.foresees = !implicit;
-  atvi_idx most = m->odes.exact.max_steps;
+  m->odes.fit.control.foresees = !implicit;
+  atvi_idx most = m->odes.exact.control.max_steps;
   describe_exact(m);
-  m->odes.exact.max_steps = m->odes.path.max_steps = most;
+  m->odes.exact.control.max_steps = m->odes.path.control.max_steps = most;
   return ATVI_OK;
 }
 

@@ -165,7 +165,7 @@ static void unit_end(const atvi_model *base, atvi_model *u) {
   atvi_ode *ode[] = {&u->odes.fit, &u->odes.exact, &u->choice.other, &u->odes.path};
   for (size_t i = 0; i < sizeof ode / sizeof *ode; i++) {
     const atvi_ode *of = ode[i] == &u->odes.path ? &own.odes.path : &own.odes.fit;
-    ode[i]->max_steps += of->n_stop - ode[i]->n_stop;
+    ode[i]->control.max_steps += of->n_stop - ode[i]->n_stop;
     ode[i]->n_stop = of->n_stop;
     ode[i]->stop = of->stop;
     ode[i]->n_output = own.times.n_output;
@@ -178,9 +178,9 @@ static void measure_most(atvi_model *base) {
   for (atvi_idx i = 0; i < base->copies.n; i++) {
     const atvi_model *u = base->copies.unit[i];
     if (u->times.n_output > base->copies.most_output) base->copies.most_output = u->times.n_output;
-    if (u->odes.fit.n_stop > base->odes.fit.most_stops) base->odes.fit.most_stops = u->odes.fit.n_stop;
-    if (u->odes.path.n_stop > base->odes.path.most_stops) base->odes.path.most_stops = u->odes.path.n_stop;
-    if (u->pulses.n_moving > base->odes.fit.most_moving) base->odes.fit.most_moving = u->pulses.n_moving;
+    if (u->odes.fit.n_stop > base->odes.fit.most.stops) base->odes.fit.most.stops = u->odes.fit.n_stop;
+    if (u->odes.path.n_stop > base->odes.path.most.stops) base->odes.path.most.stops = u->odes.path.n_stop;
+    if (u->pulses.n_moving > base->odes.fit.most.moving) base->odes.fit.most.moving = u->pulses.n_moving;
   }
 }
 

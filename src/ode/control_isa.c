@@ -26,8 +26,8 @@ void ATVI_ISA_NAME(atvi_ode_propose)(atvi_ode_work *w) {
     bool land = left <= LAND * h;
     double hs = left < 2 * h ? 0.5 * left : h;
     hs = land ? left : hs;
-    w->hs[l] = hs;
-    w->tnew[l] = land ? w->tstop[l] : w->t[l] + hs;
+    w->trial.hs[l] = hs;
+    w->trial.tnew[l] = land ? w->tstop[l] : w->t[l] + hs;
   }
 }
 
@@ -47,70 +47,71 @@ ALWAYS double inverse_root(double x, int p) {
 
 ALWAYS void judge(atvi_ode_work *w, int p) {
   LANES(l) {
-    double e = w->e2[l], hs = w->hs[l], h = w->h[l];
+    double e = w->trial.e2[l], hs = w->trial.hs[l], h = w->h[l];
     bool moves = hs > 0, ok = moves && e <= 1;
     double x = max2(e, 1e-8);
     x = min2(x, 1e8);
     double f = SAFETY * inverse_root(x, p);
-    f = max2(min2(f, w->grow[l]), SHRINK);
+    f = max2(min2(f, w->control.grow[l]), SHRINK);
     double next = f * hs;
-    double kept = hs < h && f >= w->grow[l] ? max2(next, h) : next;
+    double kept = hs < h && f >= w->control.grow[l] ? max2(next, h) : next;
     double less = e < (double)INFINITY ? min2(next, RETRY * hs) : SHRINK_BAD * hs;
     double to = ok ? kept : less;
     w->h[l] = moves ? to : 0.0;
-    w->grow[l] = ok ? GROW : 1.0;
-    w->acc[l] = ok ? 1.0 : 0.0;
-    w->accepted[l] += ok ? 1.0 : 0.0;
-    w->rejected[l] += moves && !ok ? 1.0 : 0.0;
+    w->control.grow[l] = ok ? GROW : 1.0;
+    w->trial.acc[l] = ok ? 1.0 : 0.0;
+    w->count.accepted[l] += ok ? 1.0 : 0.0;
+    w->count.rejected[l] += moves && !ok ? 1.0 : 0.0;
   }
 }
 
 unsigned ATVI_ISA_NAME(atvi_ode_judge)(atvi_ode_work *w) {
-  if (w->root == 10)
+  if (w->control.root == 10)
     judge(w, 10);
   else
     judge(w, 8);
-  unsigned accepted = mask_of(w->acc);
+  unsigned accepted = mask_of(w->trial.acc);
   return accepted | (w->run & ~accepted) << ATVI_LANES;
 }
 
 unsigned ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
   const atvi_idx size = w->n * PER_ROW;
-  const vec *restrict ynew = (const vec *)w->ynew, *restrict kend =
-                                                       (const vec *)w->k + (ATVI_ODE_STAGES - 1) * size;
-  vec *restrict y = (vec *)w->y, *restrict k = (vec *)w->k, *restrict scale = (vec *)w->scale, smax[PER_ROW];
+  const vec *restrict ynew = (const vec *)w->trial.ynew, *restrict kend = (const vec *)w->trial.k +
+                                                                          (ATVI_ODE_STAGES - 1) * size;
+  vec *restrict y = (vec *)w->y, *restrict k = (vec *)w->trial.k, *restrict scale = (vec *)w->trial.scale,
+                smax[PER_ROW];
   _Alignas(ATVI_ALIGN) double at[ATVI_LANES];
   veci ok[PER_ROW];
-  const double ratio = w->tol_abs / w->tol_rel;
-  PARTS(p) smax[p] = ((const vec *)w->smax)[p];
-  PARTS(p) ok[p] = ((const vec *)w->acc)[p] != 0;
+  const double ratio = w->control.tol_abs / w->control.tol_rel;
+  PARTS(p) smax[p] = ((const vec *)w->control.smax)[p];
+  PARTS(p) ok[p] = ((const vec *)w->trial.acc)[p] != 0;
   for (atvi_idx i = 0; i < size; i += PER_ROW) {
     PARTS(p) {
       vec v = pick(ok[p], ynew[i + p], y[i + p]);
       y[i + p] = v;
       k[i + p] = pick(ok[p], kend[i + p], k[i + p]);
       vec s = scale[i + p];
-      s = vec_max(vec_abs(v), pick(ok[p] & (ratio * s > vec_abs(v)), w->fade * s, s));
+      s = vec_max(vec_abs(v), pick(ok[p] & (ratio * s > vec_abs(v)), w->control.fade * s, s));
       scale[i + p] = s;
       smax[p] = vec_max(s, smax[p]);
     }
   }
-  PARTS(p)((vec *)w->smax)[p] = smax[p];
+  PARTS(p)((vec *)w->control.smax)[p] = smax[p];
   LANES(l) {
-    double t = w->acc[l] != 0 ? w->tnew[l] : w->t[l];
+    double t = w->trial.acc[l] != 0 ? w->trial.tnew[l] : w->t[l];
     w->t[l] = t;
-    at[l] = t == w->tstop[l] ? w->acc[l] : 0.0;
+    at[l] = t == w->tstop[l] ? w->trial.acc[l] : 0.0;
   }
   return mask_of(at);
 }
 
 void ATVI_ISA_NAME(atvi_ode_refresh)(const atvi_ode *ode, atvi_ode_work *w, unsigned mask) {
   _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];
-  double *k = w->k + w->n * ATVI_LANES;
+  double *k = w->trial.k + w->n * ATVI_LANES;
   LANES(l) flag[l] = mask >> l & 1 ? 1.0 : 0.0;
-  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->one); /* from here on */
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->prog.one); /* from here on */
   atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, k, NULL);
-  assign(w->n, flag, k, w->k);
+  assign(w->n, flag, k, w->trial.k);
 }
 
 void ATVI_ISA_NAME(atvi_ode_put)(atvi_idx n, unsigned mask, const double *from, double *to) {
@@ -135,7 +136,7 @@ unsigned ATVI_ISA_NAME(atvi_ode_meet)(atvi_ode_work *w, const atvi_ode_record *r
   LANES(l) flag[l] = r->seg[l] == seg && (landed >> l & 1) ? 1.0 : 0.0;
   if (from) {
     const vec *restrict fv = (const vec *)from;
-    vec *restrict lam = (vec *)w->lam;
+    vec *restrict lam = (vec *)w->back.lam;
     veci mask[PER_ROW];
     PARTS(p) mask[p] = ((const vec *)flag)[p] != 0;
     for (atvi_idx i = 0; i < w->n * PER_ROW; i += PER_ROW)
@@ -147,11 +148,12 @@ unsigned ATVI_ISA_NAME(atvi_ode_meet)(atvi_ode_work *w, const atvi_ode_record *r
 /* Squared error, from the slopes if e is given (weights), else from w->err. */
 ALWAYS void measure(atvi_ode_work *w, const double *e) {
   const atvi_idx size = w->n * PER_ROW;
-  const vec *restrict y = (const vec *)w->y, *restrict ynew = (const vec *)w->ynew,
-                      *restrict err = (const vec *)w->err;
-  const vec *restrict scale = (const vec *)w->scale, *restrict k = (const vec *)w->k;
-  const vec *hs = (const vec *)w->hs, *smax = (const vec *)w->smax;
-  const double rel = w->tol_rel, ratio = w->tol_abs / w->tol_rel, share = 1.0 / (double)w->n;
+  const vec *restrict y = (const vec *)w->y, *restrict ynew = (const vec *)w->trial.ynew,
+                      *restrict err = (const vec *)w->trial.err;
+  const vec *restrict scale = (const vec *)w->trial.scale, *restrict k = (const vec *)w->trial.k;
+  const vec *hs = (const vec *)w->trial.hs, *smax = (const vec *)w->control.smax;
+  const double rel = w->control.tol_rel, ratio = w->control.tol_abs / w->control.tol_rel,
+               share = 1.0 / (double)w->n;
   const vec zero = {0};
   vec sum[PER_ROW], least[PER_ROW];
   PARTS(p) sum[p] = zero;
@@ -171,7 +173,7 @@ ALWAYS void measure(atvi_ode_work *w, const double *e) {
       sum[p] += q * q;
     }
   }
-  PARTS(p)((vec *)w->e2)[p] = sum[p] * share;
+  PARTS(p)((vec *)w->trial.e2)[p] = sum[p] * share;
 }
 
 void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) { measure(w, NULL); }
@@ -181,8 +183,8 @@ void ATVI_ISA_NAME(atvi_ode_measure_slopes)(atvi_ode_work *w, const double *e) {
  * a guess to the bold side; error control corrects it. Steps are never longer than the first segment. */
 void ATVI_ISA_NAME(atvi_ode_first_step)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_idx size = w->n * ATVI_LANES;
-  const double *restrict y = w->y, *restrict k = w->k;
-  double *restrict y1 = w->ynew, *restrict k1 = w->k + size;
+  const double *restrict y = w->y, *restrict k = w->trial.k;
+  double *restrict y1 = w->trial.ynew, *restrict k1 = w->trial.k + size;
   double ymax[ATVI_LANES] = {0}, kmax[ATVI_LANES] = {0}, h0[ATVI_LANES], num[ATVI_LANES] = {0},
          den[ATVI_LANES] = {0};
   for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
@@ -193,10 +195,10 @@ void ATVI_ISA_NAME(atvi_ode_first_step)(const atvi_ode *ode, atvi_ode_work *w) {
     double seg = w->tstop[l] - w->t[l];
     double h = 0.01 * ymax[l] / max2(kmax[l], TINY);
     h0[l] = max2(min2(h, seg), 1e-6 * seg);
-    w->ts[l] = w->t[l] + h0[l];
+    w->prog.ts[l] = w->t[l] + h0[l];
   }
   for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) y1[i + l] = FMA(h0[l], k[i + l], y[i + l]);
-  atvi_ode_run(w, &ode->rhs, w->ts, y1, NULL, k1, NULL);
+  atvi_ode_run(w, &ode->rhs, w->prog.ts, y1, NULL, k1, NULL);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
     LANES(l) {
       double s = max2(max2(fabs(y[i + l]), fabs(y1[i + l])), max2(FLOOR * ymax[l], TINY));
@@ -208,10 +210,10 @@ void ATVI_ISA_NAME(atvi_ode_first_step)(const atvi_ode *ode, atvi_ode_work *w) {
   LANES(l) {
     double seg = w->tstop[l] - w->t[l];
     double rate = sqrt(num[l] / max2(den[l], TINY)) / max2(h0[l], TINY);
-    double h = w->first / max2(rate, TINY);
+    double h = w->control.first / max2(rate, TINY);
     bool finite = rate < (double)INFINITY;
     h = finite ? h : 0.001 * h0[l];
     w->h[l] = max2(min2(h, seg), 1e-12 * seg);
-    w->grow[l] = 2 * GROW;
+    w->control.grow[l] = 2 * GROW;
   }
 }

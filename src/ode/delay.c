@@ -40,7 +40,7 @@ void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0) {
 }
 
 void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask) {
-  memcpy(slopes_of(w, r), w->k, (size_t)(7 * w->n * ATVI_LANES) * sizeof *w->k);
+  memcpy(slopes_of(w, r), w->trial.k, (size_t)(7 * w->n * ATVI_LANES) * sizeof *w->trial.k);
   const int32_t me = (int32_t)w->tape.n;
   for (int l = 0; l < ATVI_LANES; l++) {
     r->prev[l] = w->delay.newest[l];
@@ -53,7 +53,7 @@ void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask) 
 
 static double lag_of(const atvi_ode *ode, const atvi_ode_work *w, atvi_idx d, int l) {
   const atvi_ode_delay *p = &ode->delay[d];
-  return p->par >= 0 ? w->par[p->par * ATVI_LANES + l] : p->lag;
+  return p->par >= 0 ? w->prog.par[p->par * ATVI_LANES + l] : p->lag;
 }
 
 void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w) {
@@ -61,10 +61,10 @@ void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w) {
     double most = HUGE_VAL;
     for (atvi_idx d = 0; d < w->delay.n; d++) most = fmin(most, lag_of(ode, w, d, l));
     if (in(w->run, l) && !(most > 0)) atvi_ode_fail_lane(w, l, ATVI_RUN_SMALL);
-    if (!(w->hs[l] > most * (1 + ROUNDING))) continue;
+    if (!(w->trial.hs[l] > most * (1 + ROUNDING))) continue;
     const double left = w->tstop[l] - w->t[l];
-    w->hs[l] = left < 2 * most ? 0.5 * left : fmax(most, 0);
-    w->tnew[l] = w->t[l] + w->hs[l];
+    w->trial.hs[l] = left < 2 * most ? 0.5 * left : fmax(most, 0);
+    w->trial.tnew[l] = w->t[l] + w->trial.hs[l];
   }
 }
 
@@ -86,7 +86,7 @@ void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t)
   for (atvi_idx d = 0; d < w->delay.n; d++)
     for (int l = 0; l < ATVI_LANES; l++) {
       const atvi_idx i = ode->delay[d].state * ATVI_LANES + l;
-      double q, b[7], sum = 0, *to = &w->tab[(w->n_tab + ode->n_jump + d) * ATVI_LANES + l];
+      double q, b[7], sum = 0, *to = &w->prog.tab[(w->prog.n_tab + ode->n_jump + d) * ATVI_LANES + l];
       const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
       if (!r) {
         *to = w->delay.past[i];
@@ -161,14 +161,14 @@ void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
   atvi_ode_run(w, &ode->vjp, r->tnew, w->back.yend, handed(w, r) + 6 * size, w->roots.mid, parbar);
   atvi_ode_delay_hand(ode, w, r, r->tnew, parbar);
   for (atvi_idx i = 0; i < size; i++)
-    if (in(r->mask, (int)(i % ATVI_LANES))) w->lam[i] += w->roots.mid[i];
+    if (in(r->mask, (int)(i % ATVI_LANES))) w->back.lam[i] += w->roots.mid[i];
   for (int l = 0; l < ATVI_LANES; l++) w->delay.tbar_seventh[l] = w->back.tbar[l];
 }
 
 void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r) {
   const double *from = handed(w, r) + 7 * w->n * ATVI_LANES;
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
-    if (in(r->mask, (int)(i % ATVI_LANES))) w->lam[i] += from[i];
+    if (in(r->mask, (int)(i % ATVI_LANES))) w->back.lam[i] += from[i];
 }
 
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end) {
@@ -201,7 +201,7 @@ void atvi_ode_delay_tangent(const atvi_ode *ode, atvi_ode_work *w, const double 
   for (atvi_idx d = 0; d < w->delay.n; d++)
     for (int l = 0; l < ATVI_LANES; l++) {
       const atvi_idx i = ode->delay[d].state * ATVI_LANES + l, par = ode->delay[d].par;
-      double q, b[7], db[7], rate = 0, *to = &tabdot[(w->n_tab + ode->n_jump + d) * ATVI_LANES + l];
+      double q, b[7], db[7], rate = 0, *to = &tabdot[(w->prog.n_tab + ode->n_jump + d) * ATVI_LANES + l];
       const atvi_ode_record *r = find(ode, w, d, l, t[l], &q);
       if (!r) {
         *to = pardot ? w->delay.past_dot[i] : 0;

@@ -39,7 +39,7 @@ static bool in(unsigned mask, int l) { return mask >> l & 1; }
 static atvi_idx first_root(const atvi_ode *ode) { return ode->n_jump + ode->n_moving; }
 
 /* The one mover of all echoes. */
-static int32_t echo_mover(const atvi_ode *ode) { return (int32_t)(first_root(ode) + ode->n_root); }
+static int32_t echo_mover(const atvi_ode *ode) { return (int32_t)(first_root(ode) + ode->roots.n); }
 
 static bool is_root(const atvi_ode *ode, int32_t mover) {
   return mover >= first_root(ode) && mover < echo_mover(ode);
@@ -52,15 +52,15 @@ static atvi_idx par_of(const atvi_ode *ode, int32_t mover) {
 
 static double time_of(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int l) {
   double offset = mover < ode->n_jump ? 0 : ode->moving[mover - ode->n_jump].offset;
-  return w->par[par_of(ode, mover) * ATVI_LANES + l] + offset;
+  return w->prog.par[par_of(ode, mover) * ATVI_LANES + l] + offset;
 }
 
 static void roots_at(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, double *g) {
-  atvi_ode_run(w, &ode->root, t, y, NULL, g, w->roots.holds);
+  atvi_ode_run(w, &ode->roots.prog, t, y, NULL, g, w->roots.holds);
 }
 
 void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
-  memset(w->done, 0, (size_t)ode->n_moving * sizeof *w->done);
+  memset(w->instants.done, 0, (size_t)ode->n_moving * sizeof *w->instants.done);
   w->echoes.n = w->echoes.low = 0;
   for (int l = 0; l < ATVI_LANES; l++) {
     w->roots.on[l] = 0;
@@ -68,27 +68,27 @@ void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
     w->roots.last_fired[l] = -HUGE_VAL;
     w->roots.skip[l] = 0;
   }
-  if (!ode->n_root) return;
+  if (!ode->roots.n) return;
   roots_at(ode, w, w->t, w->y, w->roots.g);
-  for (atvi_idx e = 0; e < ode->n_root; e++)
+  for (atvi_idx e = 0; e < ode->roots.n; e++)
     for (int l = 0; l < ATVI_LANES; l++)
       w->roots.on[l] |= (uint64_t)(w->roots.holds[e * ATVI_LANES + l] != 0) << e;
 }
 
 /* Whether mover m, of time `at`, lies behind lane l; if not, the next stop is not beyond it. */
 static bool reached(const atvi_ode *ode, atvi_ode_work *w, int32_t m, double at, int l, bool start) {
-  double same = SAME * fmax(w->span, fabs(w->t[l]));
+  double same = SAME * fmax(w->control.span, fabs(w->t[l]));
   if (at > w->t[l] + same) {
     if (!ode->steady && at < w->tstop[l] - same) w->tstop[l] = at;
     return false;
   }
-  if (!start && w->mover[l] < 0) w->mover[l] = m;
+  if (!start && w->instants.mover[l] < 0) w->instants.mover[l] = m;
   return true;
 }
 
 static double lag_of(const atvi_ode *ode, const atvi_ode_work *w, atvi_idx d, int l) {
   const atvi_idx par = ode->delay[d].par;
-  return par >= 0 ? w->par[par * ATVI_LANES + l] : ode->delay[d].lag;
+  return par >= 0 ? w->prog.par[par * ATVI_LANES + l] : ode->delay[d].lag;
 }
 
 /* Whether delay d is the first with its lag; how many such there are. */
@@ -161,24 +161,24 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
   lanes &= w->run;
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(lanes, l)) continue;
-    uint32_t passed = w->passed[l];
+    uint32_t passed = w->instants.passed[l];
     w->tstop[l] = ode->stop[w->seg[l] + 1].t;
     for (int32_t j = 0; j < ode->n_jump; j++)
       if (!(passed >> j & 1) && reached(ode, w, j, time_of(ode, w, j, l), l, start))
         passed |= (uint32_t)1 << j;
-    if (passed == w->passed[l]) continue;
-    w->passed[l] = passed;
+    if (passed == w->instants.passed[l]) continue;
+    w->instants.passed[l] = passed;
     atvi_ode_set_passed(ode, w, l, passed);
     *fresh |= 1u << l;
   }
   for (atvi_idx k = 0; k < ode->n_moving; k++) {
     unsigned now = 0;
     for (int l = 0; l < ATVI_LANES; l++)
-      if (in(lanes & ~w->done[k], l)) {
+      if (in(lanes & ~w->instants.done[k], l)) {
         const int32_t mover = (int32_t)(ode->n_jump + k);
         now |= (unsigned)reached(ode, w, mover, time_of(ode, w, mover, l), l, start) << l;
       }
-    w->done[k] |= now;
+    w->instants.done[k] |= now;
     *fresh |= now;
     if (now && ode->moving[k].pulse >= 0 && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, k, now))
       return false;
@@ -190,7 +190,7 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
 static double leading(const atvi_ode *ode, const atvi_ode_work *w, const double *g, int l, int *which) {
   double most = -HUGE_VAL;
   *which = -1;
-  for (int e = 0; e < ode->n_root; e++)
+  for (int e = 0; e < ode->roots.n; e++)
     if (!(w->roots.on[l] >> e & 1) && g[e * ATVI_LANES + l] > most) most = g[e * ATVI_LANES + l], *which = e;
   return most;
 }
@@ -202,8 +202,8 @@ typedef struct {
 } bracket;
 
 static void set_length(atvi_ode_work *w, int l, double h, double full, double tend) {
-  w->hs[l] = h;
-  w->tnew[l] = h == full ? tend : w->t[l] + h;
+  w->trial.hs[l] = h;
+  w->trial.tnew[l] = h == full ? tend : w->t[l] + h;
 }
 
 /* The length to be tried next: regula falsi in the Illinois form, now and then the middle; right of a zero of g, just beyond it. */
@@ -237,7 +237,7 @@ typedef struct {
  * in between, and the step shall end where it was. */
 static bool turns(const atvi_ode *ode, const atvi_ode_work *w, const double *g, int l, int p, course *c,
                   int *part) {
-  for (atvi_idx e = 0; e < ode->n_root; e++) {
+  for (atvi_idx e = 0; e < ode->roots.n; e++) {
     const uint64_t bit = (uint64_t)1 << e;
     double x = g[e * ATVI_LANES + l];
     if (c->on & bit && x < 0) {
@@ -256,7 +256,7 @@ static bool turns(const atvi_ode *ode, const atvi_ode_work *w, const double *g, 
  * be cut. */
 static unsigned suspects(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted, int part[ATVI_LANES]) {
   const atvi_idx size = w->n * ATVI_LANES;
-  const double *k0 = w->k, *k1 = w->k + (ATVI_ODE_STAGES - 1) * size;
+  const double *k0 = w->trial.k, *k1 = w->trial.k + (ATVI_ODE_STAGES - 1) * size;
   course c[ATVI_LANES];
   unsigned found = 0;
   for (int l = 0; l < ATVI_LANES; l++) c[l] = (course){.on = w->roots.on[l]};
@@ -264,15 +264,15 @@ static unsigned suspects(const atvi_ode *ode, atvi_ode_work *w, unsigned accepte
     const double q = (double)p / INNER;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES)
       for (int l = 0; l < ATVI_LANES; l++) {
-        double y0 = w->y[i + l], dy = w->ynew[i + l] - y0, h = w->hs[l];
+        double y0 = w->y[i + l], dy = w->trial.ynew[i + l] - y0, h = w->trial.hs[l];
         w->roots.mid[i + l] =
             y0 + q * dy + q * (q - 1) * ((1 - 2 * q) * dy + (q - 1) * h * k0[i + l] + q * h * k1[i + l]);
       }
-    for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + q * w->hs[l];
+    for (int l = 0; l < ATVI_LANES; l++) w->prog.ts[l] = w->t[l] + q * w->trial.hs[l];
     if (p == INNER)
-      roots_at(ode, w, w->tnew, w->ynew, w->roots.gtry);
+      roots_at(ode, w, w->trial.tnew, w->trial.ynew, w->roots.gtry);
     else
-      roots_at(ode, w, w->ts, w->roots.mid, w->roots.gtry);
+      roots_at(ode, w, w->prog.ts, w->roots.mid, w->roots.gtry);
     for (int l = 0; l < ATVI_LANES; l++)
       if (in(accepted & ~found, l) && turns(ode, w, w->roots.gtry, l, p, &c[l], &part[l])) found |= 1u << l;
   }
@@ -283,12 +283,13 @@ void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
   static const double SHORT = 1e-6; /* of the step */
   const atvi_idx first = first_root(ode);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
-    for (int l = 0; l < ATVI_LANES; l++) w->roots.mid[i + l] = w->y[i + l] + SHORT * w->h[l] * w->k[i + l];
-  for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = w->t[l] + SHORT * w->h[l];
-  roots_at(ode, w, w->ts, w->roots.mid, w->roots.gtry);
+    for (int l = 0; l < ATVI_LANES; l++)
+      w->roots.mid[i + l] = w->y[i + l] + SHORT * w->h[l] * w->trial.k[i + l];
+  for (int l = 0; l < ATVI_LANES; l++) w->prog.ts[l] = w->t[l] + SHORT * w->h[l];
+  roots_at(ode, w, w->prog.ts, w->roots.mid, w->roots.gtry);
   for (int l = 0; l < ATVI_LANES; l++) {
-    if (!in(lanes, l) || !is_root(ode, w->mover[l])) continue;
-    const atvi_idx e = w->mover[l] - first, at = e * ATVI_LANES + l;
+    if (!in(lanes, l) || !is_root(ode, w->instants.mover[l])) continue;
+    const atvi_idx e = w->instants.mover[l] - first, at = e * ATVI_LANES + l;
     bool kept = fabs(w->roots.g[at] - w->roots.gfired[l]) <= SAME_G * fabs(w->roots.gfired[l]);
     if (!kept || !(w->roots.gtry[at] < w->roots.g[at])) continue;
     w->roots.on[l] &= ~((uint64_t)1 << e);
@@ -306,10 +307,10 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
   for (int l = 0; l < ATVI_LANES; l++) {
     which[l] = -1;
     if (!in(found, l)) continue;
-    tend[l] = w->tnew[l];
+    tend[l] = w->trial.tnew[l];
     least[l] = 4 * DBL_EPSILON * fmax(fabs(w->t[l]), fabs(tend[l]));
-    double h = part[l] < INNER ? w->hs[l] * part[l] / INNER : w->hs[l];
-    b[l] = (bracket){.full = w->hs[l],
+    double h = part[l] < INNER ? w->trial.hs[l] * part[l] / INNER : w->trial.hs[l];
+    b[l] = (bracket){.full = w->trial.hs[l],
                      .lo = fmin(w->roots.skip[l], h),
                      .hi = h,
                      .glo = leading(ode, w, w->roots.g, l, &e),
@@ -318,10 +319,10 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
   }
   for (int try = 0; seek; try++) {
     attempt(ode, w);
-    roots_at(ode, w, w->tnew, w->ynew, w->roots.gtry);
+    roots_at(ode, w, w->trial.tnew, w->trial.ynew, w->roots.gtry);
     for (int l = 0; l < ATVI_LANES; l++) {
       if (!in(seek, l)) continue;
-      double g = leading(ode, w, w->roots.gtry, l, &e), x = w->hs[l];
+      double g = leading(ode, w, w->roots.gtry, l, &e), x = w->trial.hs[l];
       if (try == 0 && !(g > 0)) { /* just a shorter step */
         seek &= ~(1u << l);
         continue;
@@ -338,7 +339,7 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
     }
   }
   for (int l = 0; l < ATVI_LANES; l++) /* at a stop: it acts there, and does not move */
-    if (which[l] >= 0 && w->tnew[l] == w->tstop[l]) which[l] = -1;
+    if (which[l] >= 0 && w->trial.tnew[l] == w->tstop[l]) which[l] = -1;
 }
 
 /* A root acts where lane l is: an instant that comes again. */
@@ -346,7 +347,8 @@ static bool note_instant(const atvi_ode *ode, atvi_ode_work *w, int l) {
   if (!w->delay.n) return true;
   if (w->echoes.instant[l] < 0) {
     w->echoes.instant[l] = (int32_t)w->echoes.n;
-    atvi_ode_echo e = {.t = w->t[l], .lane = l, .from = -1, .delay = -1, .mover = w->mover[l], .done = true};
+    atvi_ode_echo e = {
+        .t = w->t[l], .lane = l, .from = -1, .delay = -1, .mover = w->instants.mover[l], .done = true};
     if (!push_echo(w, e)) return false;
   }
   return come_again(ode, w, l, 0);
@@ -365,24 +367,25 @@ static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, un
     mask &= ~(1u << l);
   }
   *fresh |= mask;
-  return !mask || atvi_ode_apply_pulse(ode, w, ode->root_pulse[e], -1, mask);
+  return !mask || atvi_ode_apply_pulse(ode, w, ode->roots.pulse[e], -1, mask);
 }
 
 /* Roots of these lanes where they are; those of the others, which have not moved, stay as `release` may have left them. */
 static void refresh_roots(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
   roots_at(ode, w, w->t, w->y, w->roots.gtry);
-  for (atvi_idx i = 0; i < ode->n_root * ATVI_LANES; i++)
+  for (atvi_idx i = 0; i < ode->roots.n * ATVI_LANES; i++)
     if (in(lanes, (int)(i % ATVI_LANES))) w->roots.g[i] = w->roots.gtry[i];
 }
 
 bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const int *which, unsigned *fresh) {
-  for (int e = 0; which && e < ode->n_root; e++) {
+  for (int e = 0; which && e < ode->roots.n; e++) {
     unsigned mask = 0;
     for (int l = 0; l < ATVI_LANES; l++)
       if (which[l] == e && in(w->run, l)) {
         mask |= 1u << l;
-        w->mover[l] = (int32_t)(first_root(ode) + e);
-        w->roots.close[l] = w->t[l] - w->roots.last_fired[l] < CLOSE * w->span ? w->roots.close[l] + 1 : 0;
+        w->instants.mover[l] = (int32_t)(first_root(ode) + e);
+        w->roots.close[l] =
+            w->t[l] - w->roots.last_fired[l] < CLOSE * w->control.span ? w->roots.close[l] + 1 : 0;
         w->roots.last_fired[l] = w->t[l];
       }
     if (mask && !fire(ode, w, e, mask, fresh)) return false;
@@ -390,7 +393,7 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const 
   for (bool again = true; again;) { /* one pulse may make another condition true */
     again = false;
     refresh_roots(ode, w, lanes);
-    for (int e = 0; e < ode->n_root && !again; e++) {
+    for (int e = 0; e < ode->roots.n && !again; e++) {
       unsigned mask = 0;
       for (int l = 0; l < ATVI_LANES; l++) {
         if (!in(lanes, l)) continue;
@@ -455,7 +458,7 @@ static ends back_noting(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
 /* The state at the instant, into w->roots.mid. */
 static void state_at(atvi_ode_work *w, const atvi_ode_instant *at, unsigned lanes) {
   for (int l = 0; l < ATVI_LANES; l++) {
-    const double *y = in(lanes, l) ? atvi_ode_record_y(atvi_ode_record_at(w, at->record[l])) : w->zero;
+    const double *y = in(lanes, l) ? atvi_ode_record_y(atvi_ode_record_at(w, at->record[l])) : w->prog.zero;
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) w->roots.mid[i] = y[i];
   }
 }
@@ -497,7 +500,7 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
   atvi_ode_run(w, &ode->rhs, r->tnew, w->roots.mid, NULL, w->back.kk, NULL);
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(tied, l)) continue;
-    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) at->bar[l] += w->lam[i] * w->back.kk[i];
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) at->bar[l] += w->back.lam[i] * w->back.kk[i];
     give(ode, w, at, l, bar_of(w, at, l), parbar);
     at->mover[l] = at->echo[l] = -1;
     at->bar[l] = 0;
@@ -509,12 +512,12 @@ static void seed_roots(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_rec
                        const atvi_ode_instant *at, unsigned roots, const double *seed, double *parbar) {
   const atvi_idx first = first_root(ode);
   state_at(w, at, roots);
-  for (atvi_idx e = 0; e < ode->n_root; e++)
+  for (atvi_idx e = 0; e < ode->roots.n; e++)
     for (int l = 0; l < ATVI_LANES; l++)
       w->roots.gtry[e * ATVI_LANES + l] = in(roots, l) && at->mover[l] - first == e ? seed[l] : 0;
-  atvi_ode_run(w, &ode->root_vjp, r->tnew, w->roots.mid, w->roots.gtry, w->err, parbar);
+  atvi_ode_run(w, &ode->roots.vjp, r->tnew, w->roots.mid, w->roots.gtry, w->trial.err, parbar);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
-    w->lam[i] = in(roots, (int)(i % ATVI_LANES)) ? w->err[i] : 0;
+    w->back.lam[i] = in(roots, (int)(i % ATVI_LANES)) ? w->trial.err[i] : 0;
 }
 
 /* As back_noting, for a step that ends at g = 0 in the lanes of `roots`: what moves that end is taken off. */
@@ -522,19 +525,19 @@ static ends back_to_root(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_r
                          const atvi_ode_instant *at, unsigned roots, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
   double slope[ATVI_LANES], share[ATVI_LANES];
-  memcpy(w->back.lam2, w->lam, (size_t)size * sizeof *w->lam);
+  memcpy(w->back.lam2, w->back.lam, (size_t)size * sizeof *w->back.lam);
   w->delay.unhanded = w->delay.untaken = true;
-  seed_roots(ode, w, r, at, roots, w->one, w->back.par2);
+  seed_roots(ode, w, r, at, roots, w->prog.one, w->back.par2);
   memcpy(slope, w->back.tbar, sizeof slope);
   const ends of_g = back_noting(ode, w, r, w->back.par2);
   w->delay.untaken = false;
-  memcpy(w->lam, w->back.lam2, (size_t)size * sizeof *w->lam);
+  memcpy(w->back.lam, w->back.lam2, (size_t)size * sizeof *w->back.lam);
   const ends free = back_noting(ode, w, r, w->back.par2);
   w->delay.unhanded = false;
   for (int l = 0; l < ATVI_LANES; l++)
     share[l] = in(roots, l) ? -(bar_of(w, at, l) + free.end[l]) / (slope[l] + of_g.end[l]) : 0;
   seed_roots(ode, w, r, at, roots, share, parbar);
-  for (atvi_idx i = 0; i < size; i++) w->lam[i] += w->back.lam2[i];
+  for (atvi_idx i = 0; i < size; i++) w->back.lam[i] += w->back.lam2[i];
   return back_noting(ode, w, r, parbar);
 }
 

@@ -23,16 +23,16 @@ ALWAYS const double *stage_time(double *ts, const double *t, const double *tnew,
 void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_tsit5;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
-  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->trial.hs);
   for (int s = 1; s < 6; s++) {
-    double *y = w->ys + s * size;
-    combine(s, n, tb->a[s], w->hs, w->y, w->k, y);
-    const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
-    atvi_ode_run(w, &ode->rhs, t, y, NULL, w->k + s * size, NULL);
+    double *y = w->trial.ys + s * size;
+    combine(s, n, tb->a[s], w->trial.hs, w->y, w->trial.k, y);
+    const double *t = stage_time(w->prog.ts, w->t, w->trial.tnew, w->trial.hs, tb->c[s]);
+    atvi_ode_run(w, &ode->rhs, t, y, NULL, w->trial.k + s * size, NULL);
   }
-  combine(6, n, tb->a[6], w->hs, w->y, w->k, w->ynew);
-  atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
-  w->effort.rhs += 6;
+  combine(6, n, tb->a[6], w->trial.hs, w->y, w->trial.k, w->trial.ynew);
+  atvi_ode_run(w, &ode->rhs, w->trial.tnew, w->trial.ynew, NULL, w->trial.k + 6 * size, NULL);
+  w->count.effort.rhs += 6;
   ATVI_ISA_NAME(atvi_ode_measure_slopes)(w, tb->e);
 }
 
@@ -40,16 +40,16 @@ void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
 void ATVI_ISA_NAME(atvi_ode_rk4_step)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_rk4;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
-  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
-  atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->k, NULL);
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->trial.hs);
+  atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->trial.k, NULL);
   for (int s = 1; s < 4; s++) {
-    double *y = w->ys + s * size;
-    combine(s, n, tb->a[s], w->hs, w->y, w->k, y);
-    const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
-    atvi_ode_run(w, &ode->rhs, t, y, NULL, w->k + s * size, NULL);
+    double *y = w->trial.ys + s * size;
+    combine(s, n, tb->a[s], w->trial.hs, w->y, w->trial.k, y);
+    const double *t = stage_time(w->prog.ts, w->t, w->trial.tnew, w->trial.hs, tb->c[s]);
+    atvi_ode_run(w, &ode->rhs, t, y, NULL, w->trial.k + s * size, NULL);
   }
-  combine(4, n, tb->a[4], w->hs, w->y, w->k, w->ynew);
-  if (w->delay.n) atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
+  combine(4, n, tb->a[4], w->trial.hs, w->y, w->trial.k, w->trial.ynew);
+  if (w->delay.n) atvi_ode_run(w, &ode->rhs, w->trial.tnew, w->trial.ynew, NULL, w->trial.k + 6 * size, NULL);
 }
 
 void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w,
@@ -57,25 +57,26 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
                                               double *parbar) {
   const atvi_idx n = w->n, size = n * ATVI_LANES;
   const int stages = tb->stages;
-  double *y = atvi_ode_record_y(r), *bar = w->k;
-  const double *later = w->tape.keeps ? y : w->ys; /* stages 1, 2, ... follow here */
+  double *y = atvi_ode_record_y(r), *bar = w->trial.k;
+  const double *later = w->tape.keeps ? y : w->trial.ys; /* stages 1, 2, ... follow here */
   for (int s = 1; s < stages && !w->tape.keeps; s++) {
-    const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s - 1]);
-    atvi_ode_run(w, &ode->rhs, t, s == 1 ? y : later + (s - 1) * size, NULL, w->k + (s - 1) * size, NULL);
-    combine(s, n, tb->a[s], r->h, y, w->k, w->ys + s * size);
+    const double *t = stage_time(w->prog.ts, r->t, r->tnew, r->h, tb->c[s - 1]);
+    atvi_ode_run(w, &ode->rhs, t, s == 1 ? y : later + (s - 1) * size, NULL, w->trial.k + (s - 1) * size,
+                 NULL);
+    combine(s, n, tb->a[s], r->h, y, w->trial.k, w->trial.ys + s * size);
   }
   /* the slopes are no longer needed: their place takes lambda and the adjoints of the stages */
-  memcpy(bar, w->lam, (size_t)size * sizeof *bar);
+  memcpy(bar, w->back.lam, (size_t)size * sizeof *bar);
   for (int s = stages - 1; s >= 0; s--) {
     int m = stages - s; /* adjoints known */
-    combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
-    const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
-    if (w->back.noting) atvi_ode_note_stage(w, s, w->err);
-    if (w->delay.n) atvi_ode_delay_take(w, r, s, 1, w->err);
-    atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
+    combine(m, n, w->back.rev[s], r->h, w->prog.zero, bar, w->trial.err);
+    const double *t = stage_time(w->prog.ts, r->t, r->tnew, r->h, tb->c[s]);
+    if (w->back.noting) atvi_ode_note_stage(w, s, w->trial.err);
+    if (w->delay.n) atvi_ode_delay_take(w, r, s, 1, w->trial.err);
+    atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->trial.err, bar + m * size, parbar);
     if (w->delay.n) atvi_ode_delay_hand(ode, w, r, t, parbar);
     if (w->back.noting) atvi_ode_note_time(w, tb->c[s]);
   }
-  combine(stages, n, ONES, w->one, bar, bar + size, w->err);
-  assign(n, r->h, w->err, w->lam);
+  combine(stages, n, ONES, w->prog.one, bar, bar + size, w->trial.err);
+  assign(n, r->h, w->trial.err, w->back.lam);
 }

@@ -52,25 +52,25 @@ static atvi_status check_stops(atvi_ctx *ctx, const atvi_ode *o) {
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: stops not ascending: t = %g after t = %g", p->t, p[-1].t);
     if (p->output < -1 || p->output >= o->n_output)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: output %td of %td at t = %g", p->output, o->n_output, p->t);
-    if (p->pulse < -1 || p->pulse >= o->n_pulse || (p->pulse >= 0 && !o->pulse[p->pulse].fn))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: pulse %td of %td at t = %g", p->pulse, o->n_pulse, p->t);
+    if (p->pulse < -1 || p->pulse >= o->pulses.n || (p->pulse >= 0 && !o->pulses.prog[p->pulse].fn))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: pulse %td of %td at t = %g", p->pulse, o->pulses.n, p->t);
     if (o->n_tab > 0 && !p->tab) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no table values at t = %g", p->t);
-    double steps = o->method == ATVI_ODE_MAP ? (p->t - o->stop[0].t) / o->h : 0;
+    double steps = o->method == ATVI_ODE_MAP ? (p->t - o->stop[0].t) / o->control.h : 0;
     if (fabs(steps - round(steps)) > GRID_TOL * fmax(1, steps))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: t = %.10g is not a whole number of steps of %.10g after %.10g",
-                       p->t, o->h, o->stop[0].t);
+                       p->t, o->control.h, o->stop[0].t);
   }
   return ATVI_OK;
 }
 
 static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
-  if (o->n_moving < 0 || o->n_root < 0 || o->n_root > ATVI_ODE_ROOTS ||
-      (!adaptive(o) && o->n_moving + o->n_root > 0))
+  if (o->n_moving < 0 || o->roots.n < 0 || o->roots.n > ATVI_ODE_ROOTS ||
+      (!adaptive(o) && o->n_moving + o->roots.n > 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td moving pulses and %td roots with method %d", o->n_moving,
-                     o->n_root, (int)o->method);
-  if (o->steady && (o->method != ATVI_ODE_STIFF || o->n_stop != 2 || o->n_moving + o->n_root > 0))
+                     o->roots.n, (int)o->method);
+  if (o->steady && (o->method != ATVI_ODE_STIFF || o->n_stop != 2 || o->n_moving + o->roots.n > 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: steady with method %d, %td stops and %td events", (int)o->method,
-                     o->n_stop, o->n_moving + o->n_root);
+                     o->n_stop, o->n_moving + o->roots.n);
   if (o->n_delay && (o->method == ATVI_ODE_MAP || o->steady))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delays with method %d", (int)o->method);
   for (atvi_idx d = 0; d < o->n_delay; d++)
@@ -78,70 +78,73 @@ static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
         o->delay[d].par >= o->n_par || (o->method == ATVI_ODE_RK4 && o->delay[d].par >= 0))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delay %td is of state %td, by parameter %td", d,
                        o->delay[d].state, o->delay[d].par);
-  if (o->n_root && (!o->root.fn || (o->vjp.fn && !o->root_vjp.fn)))
+  if (o->roots.n && (!o->roots.prog.fn || (o->vjp.fn && !o->roots.vjp.fn)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no root programs");
-  for (atvi_idx i = 0; i < o->n_moving + o->n_root; i++) {
+  for (atvi_idx i = 0; i < o->n_moving + o->roots.n; i++) {
     bool root = i >= o->n_moving;
-    atvi_idx pulse = root ? o->root_pulse[i - o->n_moving] : o->moving[i].pulse;
-    if (pulse < (root ? 0 : -1) || pulse >= o->n_pulse || (pulse >= 0 && !o->pulse[pulse].fn) ||
+    atvi_idx pulse = root ? o->roots.pulse[i - o->n_moving] : o->moving[i].pulse;
+    if (pulse < (root ? 0 : -1) || pulse >= o->pulses.n || (pulse >= 0 && !o->pulses.prog[pulse].fn) ||
         (!root && (o->moving[i].par < 0 || o->moving[i].par >= o->n_par)))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: event %td has pulse %td of %td", i, pulse, o->n_pulse);
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: event %td has pulse %td of %td", i, pulse, o->pulses.n);
   }
   return ATVI_OK;
 }
 
 static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
-  if (o->n < 1 || o->n_par < 0 || o->n_tab < 0 || o->n_pulse < 0 || o->n_output < 0)
+  if (o->n < 1 || o->n_par < 0 || o->n_tab < 0 || o->pulses.n < 0 || o->n_output < 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td states, %td parameters, %td table values", o->n, o->n_par,
                      o->n_tab);
   if (o->n_stop < 1 || o->n_stop > INT32_MAX || !o->stop)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td stops, want at least the start", o->n_stop);
   if (!o->rhs.fn) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no right-hand side");
-  if (o->n_pulse > 0 && (!o->pulse || (o->vjp.fn && !o->pulse_vjp)))
+  if (o->pulses.n > 0 && (!o->pulses.prog || (o->vjp.fn && !o->pulses.vjp)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no pulse programs");
   if (o->method < ATVI_ODE_RK45 || o->method > ATVI_ODE_MAP)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: method %d", (int)o->method);
   if (o->method == ATVI_ODE_STIFF && !o->jac.fn)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: stiff without Jacobian");
-  if (adaptive(o) && !(o->tol_rel > 0 && o->tol_rel < 1 && o->tol_abs >= 0 && o->tol_abs < 1))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: tolerances %g and %g, want in (0, 1)", o->tol_rel, o->tol_abs);
-  if (!adaptive(o) && !(o->h > 0 && isfinite(o->h)))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: h = %g, want > 0", o->h);
+  if (adaptive(o) && !(o->control.tol_rel > 0 && o->control.tol_rel < 1 && o->control.tol_abs >= 0 &&
+                       o->control.tol_abs < 1))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: tolerances %g and %g, want in (0, 1)", o->control.tol_rel,
+                     o->control.tol_abs);
+  if (!adaptive(o) && !(o->control.h > 0 && isfinite(o->control.h)))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: h = %g, want > 0", o->control.h);
   ATVI_TRY(check_events(ctx, o));
   for (atvi_idx j = 0; j < o->n_jump; j++)
     if (!adaptive(o) || o->n_jump > ATVI_ODE_JUMPS || o->jump[j] < 0 || o->jump[j] >= o->n_par)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: jump %td of %td is parameter %td", j, o->n_jump, o->jump[j]);
-  if (o->max_steps < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: max_steps = %td, want >= 1", o->max_steps);
+  if (o->control.max_steps < 1)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: max_steps = %td, want >= 1", o->control.max_steps);
   return check_stops(ctx, o);
 }
 
-static bool moves(const atvi_ode *o) { return o->n_jump + o->n_moving + o->most_moving + o->n_root > 0; }
+static bool moves(const atvi_ode *o) { return o->n_jump + o->n_moving + o->most.moving + o->roots.n > 0; }
 
 static size_t scratch_size(const atvi_ode *o) {
   size_t most = o->rhs.scratch;
   if (o->vjp.scratch > most) most = o->vjp.scratch;
   if (o->jac.scratch > most) most = o->jac.scratch;
-  if (o->root.scratch > most) most = o->root.scratch;
+  if (o->roots.prog.scratch > most) most = o->roots.prog.scratch;
   if (o->path.scratch > most) most = o->path.scratch;
-  if (o->root_vjp.scratch > most) most = o->root_vjp.scratch;
-  for (atvi_idx i = 0; i < o->n_pulse; i++) {
-    if (o->pulse[i].scratch > most) most = o->pulse[i].scratch;
-    if (o->pulse_vjp && o->pulse_vjp[i].scratch > most) most = o->pulse_vjp[i].scratch;
+  if (o->roots.vjp.scratch > most) most = o->roots.vjp.scratch;
+  for (atvi_idx i = 0; i < o->pulses.n; i++) {
+    if (o->pulses.prog[i].scratch > most) most = o->pulses.prog[i].scratch;
+    if (o->pulses.vjp && o->pulses.vjp[i].scratch > most) most = o->pulses.vjp[i].scratch;
   }
   const atvi_ode_tangents *t = o->tangents;
   if (t && t->rhs.scratch > most) most = t->rhs.scratch;
   if (t && t->root.scratch > most) most = t->root.scratch;
-  for (atvi_idx i = 0; t && i < o->n_pulse; i++)
+  for (atvi_idx i = 0; t && i < o->pulses.n; i++)
     if (t->pulse[i].scratch > most) most = t->pulse[i].scratch;
   return most;
 }
 
 static atvi_idx most_stops(const atvi_ode *o) {
-  return o->most_stops > o->n_stop ? o->most_stops : o->n_stop;
+  return o->most.stops > o->n_stop ? o->most.stops : o->n_stop;
 }
 
 static atvi_idx most_moving(const atvi_ode *o) {
-  return o->most_moving > o->n_moving ? o->most_moving : o->n_moving;
+  return o->most.moving > o->n_moving ? o->most.moving : o->n_moving;
 }
 
 /* Lays the object out. Runs twice: a->base == NULL measures, else it places. */
@@ -150,17 +153,17 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   const atvi_idx size = o->n * ATVI_LANES;
   ATVI_TAKE(a, w, 1);
   ATVI_TAKE(a, head.y, size);
-  ATVI_TAKE(a, head.ynew, size);
-  ATVI_TAKE(a, head.scale, size);
-  ATVI_TAKE(a, head.err, size);
-  ATVI_TAKE(a, head.zero, size);
-  ATVI_TAKE(a, head.k, ATVI_ODE_STAGES * size);
-  ATVI_TAKE(a, head.stages, ATVI_ODE_STAGES * size);
-  ATVI_TAKE(a, head.lam, size);
-  ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
-  ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
-  ATVI_TAKE(a, head.scratch, scratch_size(o));
-  ATVI_TAKE(a, head.fresh, most_stops(o));
+  ATVI_TAKE(a, head.trial.ynew, size);
+  ATVI_TAKE(a, head.trial.scale, size);
+  ATVI_TAKE(a, head.trial.err, size);
+  ATVI_TAKE(a, head.prog.zero, size);
+  ATVI_TAKE(a, head.trial.k, ATVI_ODE_STAGES * size);
+  ATVI_TAKE(a, head.trial.stages, ATVI_ODE_STAGES * size);
+  ATVI_TAKE(a, head.back.lam, size);
+  ATVI_TAKE(a, head.prog.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.back.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.prog.scratch, scratch_size(o));
+  ATVI_TAKE(a, head.instants.fresh, most_stops(o));
   if (o->n_delay) {
     ATVI_TAKE(a, head.delay.past, size);
     ATVI_TAKE(a, head.delay.past_bar, size);
@@ -174,10 +177,10 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
     ATVI_TAKE(a, head.roots.mid, size);
   }
   if (moves(o)) {
-    ATVI_TAKE(a, head.done, most_moving(o) + 1);
-    ATVI_TAKE(a, head.roots.g, (o->n_root + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.roots.gtry, (o->n_root + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.roots.holds, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.instants.done, most_moving(o) + 1);
+    ATVI_TAKE(a, head.roots.g, (o->roots.n + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.roots.gtry, (o->roots.n + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.roots.holds, (o->roots.n + 1) * ATVI_LANES);
     ATVI_TAKE(a, head.back.lam2, size);
     ATVI_TAKE(a, head.back.par2, (o->n_par + 1) * ATVI_LANES);
   }
@@ -188,7 +191,7 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
     ATVI_TAKE(a, head.dual.k, 7 * size);
     ATVI_TAKE(a, head.dual.kdot, 7 * size);
     ATVI_TAKE(a, head.dual.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.dual.g, 4 * (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.dual.g, 4 * (o->roots.n + 1) * ATVI_LANES);
   }
   if (o->steady) ATVI_TAKE(a, head.rest.y, size);
   if (o->method == ATVI_ODE_STIFF) {
@@ -218,46 +221,47 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   const bool stiff = o->method == ATVI_ODE_STIFF;
   w->kern = atvi_ode_kernels_of(atvi_isa_best());
   w->n = o->n;
-  w->n_par = o->n_par;
-  w->n_tab = o->n_tab;
-  w->moves = moves(o);
+  w->prog.n_par = o->n_par;
+  w->prog.n_tab = o->n_tab;
+  w->instants.any = moves(o);
   w->delay.n = o->n_delay;
-  w->tol_rel = stiff ? STIFF_TOL * o->tol_rel : o->tol_rel;
-  w->tol_abs = stiff ? STIFF_TOL * o->tol_abs : o->tol_abs;
-  w->root = stiff ? 8 : 10;
-  w->fade = stiff ? 1 : FADE;
+  w->control.tol_rel = stiff ? STIFF_TOL * o->control.tol_rel : o->control.tol_rel;
+  w->control.tol_abs = stiff ? STIFF_TOL * o->control.tol_abs : o->control.tol_abs;
+  w->control.root = stiff ? 8 : 10;
+  w->control.fade = stiff ? 1 : FADE;
   if (adaptive(o))
-    w->first = stiff ? FIRST_STIFF * pow(w->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
+    w->control.first =
+        stiff ? FIRST_STIFF * pow(w->control.tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->control.tol_rel, 0.2);
   w->tape.keeps =
       stiff || o->n_delay ||
       (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * most_stops(o) <= KEEP_STATES_STOPS);
   w->tape.stride =
       sizeof(atvi_ode_record) + (size_t)(w->tape.keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
   if (o->n_delay) w->tape.stride += atvi_ode_delay_room(o->n) * sizeof(double);
-  for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
-  if (o->steady) w->frozen = w->start;
+  for (int l = 0; l < ATVI_LANES; l++) w->prog.one[l] = 1;
+  if (o->steady) w->prog.frozen = w->prog.start;
   if (stiff) fill_dense(w);
   w->linear.shape = o->shape ? o->shape : &w->linear.dense;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
                                : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
                                                            : &atvi_ode_tsit5;
   for (int i = 0; i < tb->stages; i++)
-    for (int j = tb->stages, m = 0; j > i; j--) w->rev[i][m++] = tb->a[j][i];
+    for (int j = tb->stages, m = 0; j > i; j--) w->back.rev[i][m++] = tb->a[j][i];
   if (stiff) /* no row of weights: the last stage is the new state */
     for (int i = 0; i < tb->stages; i++)
-      for (int j = tb->stages - 1, m = 0; j > i; j--) w->rev[i][m++] = tb->a[j][i];
+      for (int j = tb->stages - 1, m = 0; j > i; j--) w->back.rev[i][m++] = tb->a[j][i];
   atvi_ode_aim(o, w);
 }
 
 void atvi_ode_aim(const atvi_ode *o, atvi_ode_work *w) {
-  if (w->stop == o->stop) return;
-  w->stop = o->stop;
-  w->span = o->steady ? 0 : o->stop[o->n_stop - 1].t - o->stop[0].t;
-  for (int l = 0; l < ATVI_LANES; l++) w->start[l] = o->stop[0].t;
+  if (w->instants.stop == o->stop) return;
+  w->instants.stop = o->stop;
+  w->control.span = o->steady ? 0 : o->stop[o->n_stop - 1].t - o->stop[0].t;
+  for (int l = 0; l < ATVI_LANES; l++) w->prog.start[l] = o->stop[0].t;
   for (atvi_idx s = 0; s < o->n_stop; s++) {
     const atvi_ode_stop *p = &o->stop[s];
     size_t bytes = (size_t)o->n_tab * sizeof(double);
-    w->fresh[s] =
+    w->instants.fresh[s] =
         p->pulse >= 0 || o->n_delay > 0 || (s > 0 && bytes && memcmp(p->tab, p[-1].tab, bytes) != 0);
   }
 }
@@ -271,7 +275,7 @@ atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work 
   if (!a.base) return ATVI_ENOMEM;
   atvi_ode_work *w = carve(&a, ode);
   w->ctx = ctx;
-  w->ys = w->stages;
+  w->trial.ys = w->trial.stages;
   fill(w, ode);
   *out = w;
   return ATVI_OK;
@@ -300,26 +304,28 @@ atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w) {
 
 void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg) {
   const double *tab = ode->stop[seg].tab;
-  if (w->tab_of[l] == tab) return;
-  w->tab_of[l] = tab;
-  for (atvi_idx i = 0; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = tab[i];
+  if (w->prog.tab_of[l] == tab) return;
+  w->prog.tab_of[l] = tab;
+  for (atvi_idx i = 0; i < w->prog.n_tab; i++) w->prog.tab[i * ATVI_LANES + l] = tab[i];
 }
 
 void atvi_ode_set_moving(const atvi_ode *ode, atvi_ode_work *w, atvi_idx k, unsigned mask) {
   const atvi_ode_moving *p = &ode->moving[k];
   for (int l = 0; p->tab && l < ATVI_LANES; l++) {
     if (!(mask >> l & 1)) continue;
-    w->tab_of[l] = NULL;
-    for (atvi_idx i = p->tab_from; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = p->tab[i - p->tab_from];
+    w->prog.tab_of[l] = NULL;
+    for (atvi_idx i = p->tab_from; i < w->prog.n_tab; i++)
+      w->prog.tab[i * ATVI_LANES + l] = p->tab[i - p->tab_from];
   }
 }
 
 void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed) {
-  for (atvi_idx j = 0; j < ode->n_jump; j++) w->tab[(w->n_tab + j) * ATVI_LANES + l] = passed >> j & 1;
+  for (atvi_idx j = 0; j < ode->n_jump; j++)
+    w->prog.tab[(w->prog.n_tab + j) * ATVI_LANES + l] = passed >> j & 1;
 }
 
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {
-  double h = ode->h;
+  double h = ode->control.h;
   for (atvi_idx d = 0; d < ode->n_delay; d++) h = fmin(h, ode->delay[d].lag); /* what is delayed is done */
   double steps = (ode->stop[s + 1].t - ode->stop[s].t) / h;
   bool map = ode->method == ATVI_ODE_MAP;
@@ -329,10 +335,11 @@ atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {
 
 void atvi_ode_counts(const atvi_ode_work *w, atvi_ode_count count[ATVI_LANES]) {
   for (int l = 0; l < ATVI_LANES; l++)
-    count[l] = (atvi_ode_count){.accepted = (atvi_idx)w->accepted[l], .rejected = (atvi_idx)w->rejected[l]};
+    count[l] = (atvi_ode_count){.accepted = (atvi_idx)w->count.accepted[l],
+                                .rejected = (atvi_idx)w->count.rejected[l]};
 }
 
-atvi_ode_effort atvi_ode_effort_of(const atvi_ode_work *w) { return w->effort; }
+atvi_ode_effort atvi_ode_effort_of(const atvi_ode_work *w) { return w->count.effort; }
 
 /* Coefficients of the Runge-Kutta methods; tests verify their order conditions. */
 

@@ -66,8 +66,8 @@ typedef struct {
  * outputs. */
 typedef struct {
   atvi_prog rhs;
-  const atvi_prog *pulse; /* [n_pulse] */
-  atvi_prog root;         /* only if n_root > 0 */
+  const atvi_prog *pulse; /* [pulses.n] */
+  atvi_prog root;         /* only if roots.n > 0 */
 } atvi_ode_tangents;
 
 /* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
@@ -78,23 +78,27 @@ typedef struct {
  *                                                                      dbar [n_delay] (store; with tbar; only if there are delays)
  *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j, or the entries of
  *                                                                      shape   (STIFF only)
- *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
- *   root   in: t, y, par, tab  out: g [n_root], whether the condition holds [n_root]        (only if n_root > 0)
- *   root_vjp  of g: as vjp, lam [n_root]
+ *   pulses in: t, y, par, tab  out: y after [n];  vjp: as vjp                               (one pair per pulse)
+ *   roots  in: t, y, par, tab  out: g [roots.n], whether the condition holds [roots.n]      (only if roots.n > 0)
+ *          vjp of g: as vjp, lam [roots.n]
  * A step sees the tab of the stop it set out from, also at its right end; a pulse sees that of its own stop.
- * For MAP, rhs gives the next state. vjp and pulse_vjp may be missing where no adjoint is asked for. */
+ * For MAP, rhs gives the next state. Each vjp may be missing where no adjoint is asked for. */
 typedef struct {
   atvi_ode_method method;
   atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump + n_delay values */
   atvi_prog rhs, vjp, jac;
   const atvi_ode_shape *shape; /* of the Jacobian; NULL: any entry may differ from 0 */
-  atvi_idx n_pulse;
-  const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
+  struct {
+    atvi_idx n;
+    const atvi_prog *prog, *vjp; /* [n] */
+  } pulses;
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
   /* Problems that differ in nothing but stops, outputs and moving may share a work: the most stops and moving pulses that any of them has;
    * 0: n_stop, n_moving. */
-  atvi_idx most_stops, most_moving;
+  struct {
+    atvi_idx stops, moving;
+  } most;
   /* Instants whose times differ from lane to lane (RK45 and STIFF, which land on them; see events.c). Their adjoints are exact: they
    * differentiate the steps that end and begin there. */
   /* Jumps of the right-hand side: the places of their times in par. Table value n_tab + j is 0 before jump j and 1 from it on. */
@@ -105,9 +109,11 @@ typedef struct {
   const atvi_ode_moving *moving; /* [n_moving] */
   /* Pulses that act when a condition becomes true, which is when its g becomes positive; g may be 0 either way. One that holds at
    * the start does not act then. */
-  atvi_idx n_root;
-  atvi_prog root, root_vjp;
-  const atvi_idx *root_pulse; /* [n_root] */
+  struct {
+    atvi_idx n;
+    atvi_prog prog, vjp;
+    const atvi_idx *pulse; /* [n] which pulse each of them is */
+  } roots;
   /* Delayed states: table value n_tab + n_jump + d, in rhs, vjp and jac alone. Not with MAP; with RK4 no lag of par. Every solve is then one
    * with tape. */
   atvi_idx n_delay;
@@ -119,16 +125,19 @@ typedef struct {
   /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as at the start, to the only
    * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See steady.c. */
   bool steady;
-  double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
-  double tol_abs;     /* in units of each state's own size of late; see control_isa.c */
-  double h;           /* RK4, MAP */
-  atvi_idx max_steps; /* accepted and rejected, per lane; every time that a root acts allows some more */
-  bool foresees; /* RK45, STIFF: a lane also fails, earlier, if its steps say that it will exceed max_steps */
-} atvi_ode;      /* borrowed: everything it points to outlives its use */
+  struct {
+    double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
+    double tol_abs;     /* in units of each state's own size of late; see control_isa.c */
+    double h;           /* RK4, MAP */
+    atvi_idx max_steps; /* accepted and rejected, per lane; every time that a root acts allows some more */
+    bool
+        foresees; /* RK45, STIFF: a lane also fails, earlier, if its steps say that it will exceed max_steps */
+  } control;
+} atvi_ode; /* borrowed: everything it points to outlives its use */
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
-/* For use with this problem, and with those that differ from it in nothing but stops and moving (most_stops). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
+/* For use with this problem, and with those that differ from it in nothing but stops and moving (most). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
  * from the start, a program missing, tolerances or h out of range), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
 void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */

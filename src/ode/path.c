@@ -56,9 +56,10 @@ void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_recor
       w->roots.mid[i] = y[i] + h * sum;
       if (stiff && s) k[i] = (y[s * size + i] - w->roots.mid[i]) / (h * tb->a[s][s]);
     }
-    for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = tb->c[s] == 1 ? r->tnew[l] : r->t[l] + tb->c[s] * r->h[l];
+    for (int l = 0; l < ATVI_LANES; l++)
+      w->prog.ts[l] = tb->c[s] == 1 ? r->tnew[l] : r->t[l] + tb->c[s] * r->h[l];
     if (!stiff || !s)
-      atvi_ode_run(w, &ode->rhs, w->ts, s && w->tape.keeps ? y + s * size : w->roots.mid, NULL, k, NULL);
+      atvi_ode_run(w, &ode->rhs, w->prog.ts, s && w->tape.keeps ? y + s * size : w->roots.mid, NULL, k, NULL);
   }
 }
 
@@ -98,17 +99,17 @@ void atvi_ode_piece_eval(const atvi_ode_piece *p, const double q[ATVI_LANES], do
   for (int l = 0; l < ATVI_LANES; l++) {
     double b[7];
     atvi_ode_dense_weights(p->ode->method, q[l], b, NULL);
-    w->ts[l] = q[l] >= 1 ? p->record->tnew[l] : p->t[l] + q[l] * p->h[l];
+    w->prog.ts[l] = q[l] >= 1 ? p->record->tnew[l] : p->t[l] + q[l] * p->h[l];
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
       w->roots.mid[i] = p->mask >> l & 1 && p->h[l] > 0 ? between(p->ode, w, p->record, i, q[l], b)
                                                         : atvi_ode_record_y(p->record)[i];
   }
-  atvi_ode_run(w, &p->ode->path, w->ts, w->roots.mid, NULL, out, NULL);
+  atvi_ode_run(w, &p->ode->path, w->prog.ts, w->roots.mid, NULL, out, NULL);
 }
 
 void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
                    void (*fn)(void *user, const atvi_ode_piece *piece), void *user) {
-  w->par = par;
+  w->prog.par = par;
   w->delay.ode = ode;
   for (atvi_idx i = 0; i < w->tape.n; i++) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
@@ -118,7 +119,7 @@ void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
     memcpy(p.t, r->t, sizeof p.t);
     for (int l = 0; l < ATVI_LANES; l++) {
       p.h[l] = pulse ? 0 : r->h[l];
-      if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, r->seg[l]);
+      if (w->prog.n_tab > 0) atvi_ode_set_tab(ode, w, l, r->seg[l]);
       atvi_ode_set_passed(ode, w, l, r->passed[l]);
     }
     if (ode->n_delay) atvi_ode_delay_middle(w, r->t, p.h);

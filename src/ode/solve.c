@@ -38,20 +38,20 @@ bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse,
     r->landed = 0;
     r->pulse = (int32_t)pulse;
     r->moving = (int32_t)moving;
-    memcpy(r->mover, w->mover, sizeof r->mover);
+    memcpy(r->mover, w->instants.mover, sizeof r->mover);
     memcpy(r->echo, w->echoes.instant, sizeof r->echo);
-    memcpy(r->passed, w->passed, sizeof r->passed);
+    memcpy(r->passed, w->instants.passed, sizeof r->passed);
     memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
     w->tape.n++;
   }
   if (moving >= 0) atvi_ode_set_moving(ode, w, moving, mask);
-  atvi_ode_run(w, &ode->pulse[pulse], w->t, w->y, NULL, w->ynew, NULL);
+  atvi_ode_run(w, &ode->pulses.prog[pulse], w->t, w->y, NULL, w->trial.ynew, NULL);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++)
       if (in(mask, l)) {
-        w->y[i + l] = w->ynew[i + l];
-        w->scale[i + l] = fmax(w->scale[i + l], fabs(w->y[i + l]));
-        w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
+        w->y[i + l] = w->trial.ynew[i + l];
+        w->trial.scale[i + l] = fmax(w->trial.scale[i + l], fabs(w->y[i + l]));
+        w->control.smax[l] = fmax(w->control.smax[l], w->trial.scale[i + l]);
       }
   return true;
 }
@@ -64,10 +64,10 @@ static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigne
   const bool last = s + 1 == ode->n_stop;
   double *to = p->output >= 0 ? yout + p->output * w->n * ATVI_LANES : NULL;
   *group = mask = w->kern->pass(w, (int32_t)s - 1, mask, last ? p->t : p[1].t, to);
-  if (!last && !w->fresh[s]) return true;
+  if (!last && !w->instants.fresh[s]) return true;
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(mask, l)) continue;
-    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, s);
+    if (w->prog.n_tab > 0) atvi_ode_set_tab(ode, w, l, s);
     if (last) atvi_ode_park(w, l);
   }
   return p->pulse < 0 || atvi_ode_apply_pulse(ode, w, p->pulse, -1, mask);
@@ -90,7 +90,7 @@ static bool arrive(const atvi_ode *ode, atvi_ode_work *w, unsigned landed, doubl
     unsigned group;
     if (!arrive_at(ode, w, s, landed, yout, &group)) return false;
     landed &= ~group;
-    if (w->fresh[s]) *fresh |= group;
+    if (w->instants.fresh[s]) *fresh |= group;
   }
   return true;
 }
@@ -109,35 +109,35 @@ static void fail_nonfinite(atvi_ode_work *w, const double *v) {
 static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout) {
   const atvi_idx size = w->n * ATVI_LANES;
   atvi_ode_aim(ode, w);
-  w->par = par;
+  w->prog.par = par;
   memcpy(w->y, y0, (size_t)size * sizeof *y0);
   if (w->delay.n) atvi_ode_delay_begin(w, y0);
-  memset(w->smax, 0, sizeof w->smax);
+  memset(w->control.smax, 0, sizeof w->control.smax);
   w->run = ATVI_ODE_ALL;
   for (int l = 0; l < ATVI_LANES; l++) {
     w->t[l] = w->tstop[l] = ode->stop[0].t;
     w->h[l] = 0;
     w->seg[l] = -1;
     w->outcome[l] = ATVI_RUN_OK;
-    w->accepted[l] = w->rejected[l] = 0;
-    w->tab_of[l] = NULL;
-    w->passed[l] = 0;
-    w->mover[l] = w->echoes.instant[l] = -1;
+    w->count.accepted[l] = w->count.rejected[l] = 0;
+    w->prog.tab_of[l] = NULL;
+    w->instants.passed[l] = 0;
+    w->instants.mover[l] = w->echoes.instant[l] = -1;
     atvi_ode_set_passed(ode, w, l, 0);
-    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
+    if (w->prog.n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
   }
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++) {
-      w->scale[i + l] = fabs(y0[i + l]);
-      w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
+      w->trial.scale[i + l] = fabs(y0[i + l]);
+      w->control.smax[l] = fmax(w->control.smax[l], w->trial.scale[i + l]);
     }
   unsigned group, fresh = 0;
-  bool events = w->moves && ode->n_stop > 1;
+  bool events = w->instants.any && ode->n_stop > 1;
   if (events) atvi_ode_events_begin(ode, w);
   bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout, &group);
   fail_nonfinite(w, w->y);
   if (events) ok = ok && atvi_ode_pass_moving(ode, w, ATVI_ODE_ALL, true, &fresh);
-  if (events && ode->n_root) ok = ok && atvi_ode_fire(ode, w, ATVI_ODE_ALL, NULL, &fresh);
+  if (events && ode->roots.n) ok = ok && atvi_ode_fire(ode, w, ATVI_ODE_ALL, NULL, &fresh);
   return ok;
 }
 
@@ -146,24 +146,25 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   if (!r) return false;
   const size_t bytes = (size_t)w->n * ATVI_LANES * sizeof *w->y;
   memcpy(r->t, w->t, sizeof r->t);
-  memcpy(r->tnew, w->tnew, sizeof r->tnew);
+  memcpy(r->tnew, w->trial.tnew, sizeof r->tnew);
   memcpy(r->seg, w->seg, sizeof r->seg);
   r->mask = accepted;
   r->landed = 0;
   r->pulse = -1;
   r->moving = -1;
-  memcpy(r->mover, w->mover, sizeof r->mover);
+  memcpy(r->mover, w->instants.mover, sizeof r->mover);
   memcpy(r->echo, w->echoes.instant, sizeof r->echo);
-  memcpy(r->passed, w->passed, sizeof r->passed);
+  memcpy(r->passed, w->instants.passed, sizeof r->passed);
   for (int l = 0; l < ATVI_LANES; l++) {
-    r->h[l] = in(accepted, l) ? w->hs[l] : 0;
-    bool stop = w->tnew[l] == w->tstop[l] && (!w->moves || w->tnew[l] == ode->stop[w->seg[l] + 1].t);
+    r->h[l] = in(accepted, l) ? w->trial.hs[l] : 0;
+    bool stop = w->trial.tnew[l] == w->tstop[l] &&
+                (!w->instants.any || w->trial.tnew[l] == ode->stop[w->seg[l] + 1].t);
     r->landed |= (unsigned)stop << l;
   }
   r->landed &= accepted;
   memcpy(atvi_ode_record_y(r), w->y, bytes);
-  if (w->tape.keeps && w->ys != atvi_ode_record_y(r))
-    memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  if (w->tape.keeps && w->trial.ys != atvi_ode_record_y(r))
+    memcpy((char *)atvi_ode_record_y(r) + bytes, w->trial.ys + w->n * ATVI_LANES, 5 * bytes);
   if (w->delay.n) atvi_ode_delay_record(w, r, accepted);
   w->tape.n++;
   return true;
@@ -173,8 +174,8 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
 static void give_up_small(atvi_ode_work *w, unsigned rejected) {
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(rejected, l)) continue;
-    if (!(w->h[l] > SMALL_TIME * fabs(w->t[l]) && w->h[l] > SMALL_SPAN * w->span))
-      atvi_ode_fail_lane(w, l, isnan(w->e2[l]) ? ATVI_RUN_NONFINITE : ATVI_RUN_SMALL);
+    if (!(w->h[l] > SMALL_TIME * fabs(w->t[l]) && w->h[l] > SMALL_SPAN * w->control.span))
+      atvi_ode_fail_lane(w, l, isnan(w->trial.e2[l]) ? ATVI_RUN_NONFINITE : ATVI_RUN_SMALL);
   }
 }
 
@@ -187,16 +188,19 @@ static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
 static void fail_late(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
   enum { EVENT_STEPS = 8 };
   for (int l = 0; l < ATVI_LANES; l++)
-    if (in(w->run, l) && step >= ode->max_steps + (ode->n_root ? EVENT_STEPS * w->roots.fired[l] : 0))
+    if (in(w->run, l) &&
+        step >= ode->control.max_steps + (ode->roots.n ? EVENT_STEPS * w->roots.fired[l] : 0))
       atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
 }
 
 /* Fails the lanes that, by the longest step since the last look, would take far more steps than they may. */
 static void fail_hopeless(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
-  const double most = FORESEE * (double)ode->max_steps - (double)step, end = ode->stop[ode->n_stop - 1].t;
+  const double most = FORESEE * (double)ode->control.max_steps - (double)step,
+               end = ode->stop[ode->n_stop - 1].t;
   for (int l = 0; l < ATVI_LANES; l++) {
-    if (in(w->run, l) && end - w->t[l] > most * w->longest[l]) atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
-    w->longest[l] = 0;
+    if (in(w->run, l) && end - w->t[l] > most * w->control.longest[l])
+      atvi_ode_fail_lane(w, l, ATVI_RUN_STEPS);
+    w->control.longest[l] = 0;
   }
 }
 
@@ -209,7 +213,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   if (ode->n_stop == 1) return;
   void (*attempt)(const atvi_ode *, atvi_ode_work *) = attempt_of(ode, w);
   kern->refresh(ode, w, ATVI_ODE_ALL);
-  fail_nonfinite(w, w->k);
+  fail_nonfinite(w, w->trial.k);
   if (ode->steady)
     atvi_ode_first_step_to_rest(ode, w);
   else
@@ -217,10 +221,10 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK) atvi_ode_park(w, l);
   atvi_idx look = LOOK;
-  memset(w->longest, 0, sizeof w->longest);
+  memset(w->control.longest, 0, sizeof w->control.longest);
   for (atvi_idx step = 0; w->run; step++) {
-    if (step >= ode->max_steps) fail_late(ode, w, step);
-    if (ode->foresees && step == look) {
+    if (step >= ode->control.max_steps) fail_late(ode, w, step);
+    if (ode->control.foresees && step == look) {
       fail_hopeless(ode, w, step);
       look *= 2;
     }
@@ -232,25 +236,26 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
         fail_all(w, w->run, ATVI_RUN_STEPS);
         return;
       }
-      w->ys = atvi_ode_record_y(r);
+      w->trial.ys = atvi_ode_record_y(r);
     }
     if (w->delay.n) atvi_ode_delay_limit(ode, w);
     attempt(ode, w);
-    w->effort.steps++;
+    w->count.effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
     bool room = true;
-    for (int l = 0; l < ATVI_LANES; l++) w->longest[l] = w->longest[l] > w->h[l] ? w->longest[l] : w->h[l];
+    for (int l = 0; l < ATVI_LANES; l++)
+      w->control.longest[l] = w->control.longest[l] > w->h[l] ? w->control.longest[l] : w->h[l];
     if (accepted) {
       int which[ATVI_LANES];
-      if (ode->n_root) atvi_ode_locate(ode, w, accepted, attempt, which);
+      if (ode->roots.n) atvi_ode_locate(ode, w, accepted, attempt, which);
       if (w->tape.on) room = record_step(ode, w, accepted);
       for (int l = 0; l < ATVI_LANES; l++)
-        if (in(accepted, l)) w->mover[l] = w->echoes.instant[l] = -1, w->roots.skip[l] = 0;
+        if (in(accepted, l)) w->instants.mover[l] = w->echoes.instant[l] = -1, w->roots.skip[l] = 0;
       landed = kern->commit(w);
-      unsigned here = w->moves ? at_stops(ode, w, landed) : landed;
+      unsigned here = w->instants.any ? at_stops(ode, w, landed) : landed;
       if (room && here) room = arrive(ode, w, here, yout, &fresh);
-      if (room && w->moves) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
-      if (room && ode->n_root) room = atvi_ode_fire(ode, w, accepted, which, &fresh);
+      if (room && w->instants.any) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
+      if (room && ode->roots.n) room = atvi_ode_fire(ode, w, accepted, which, &fresh);
     }
     if (ode->steady) atvi_ode_stop_at_rest(ode, w, yout);
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
@@ -259,7 +264,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       return;
     }
     if (fresh & w->run) kern->refresh(ode, w, fresh & w->run);
-    if (ode->n_root && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
+    if (ode->roots.n && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
   }
 }
 
@@ -267,42 +272,42 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
 static bool step_all(const atvi_ode *ode, atvi_ode_work *w) {
   switch (ode->method) {
   case ATVI_ODE_RK4: w->kern->rk4(ode, w); break;
-  case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
+  case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->trial.ynew, NULL); break;
   case ATVI_ODE_RK45:
   case ATVI_ODE_STIFF: break; /* not with fixed steps */
   }
   const bool room = !w->tape.on || record_step(ode, w, ATVI_ODE_ALL);
   double *y = w->y;
-  w->y = w->ynew;
-  w->ynew = y;
+  w->y = w->trial.ynew;
+  w->trial.ynew = y;
   return room;
 }
 
 static void set_times(atvi_ode_work *w, double t, double tnew, double h) {
   for (int l = 0; l < ATVI_LANES; l++) {
     w->t[l] = t;
-    w->tnew[l] = tnew;
-    w->hs[l] = h;
+    w->trial.tnew[l] = tnew;
+    w->trial.hs[l] = h;
   }
 }
 
 /* The number of steps of a fixed-step run; stops counting above max_steps. */
 static atvi_idx total_steps(const atvi_ode *ode) {
   atvi_idx total = 0;
-  for (atvi_idx s = 0; s + 1 < ode->n_stop && total <= ode->max_steps; s++)
+  for (atvi_idx s = 0; s + 1 < ode->n_stop && total <= ode->control.max_steps; s++)
     total += atvi_ode_substeps(ode, s);
   return total;
 }
 
 static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
   const atvi_idx total = total_steps(ode);
-  bool room = total <= ode->max_steps;
+  bool room = total <= ode->control.max_steps;
   unsigned group;
   atvi_idx done = 0; /* steps from the start, for the grid of difference equations */
   for (atvi_idx s = 0; s + 1 < ode->n_stop && room; s++) {
     const double t0 = ode->stop[s].t, t1 = ode->stop[s + 1].t;
     const atvi_idx m = atvi_ode_substeps(ode, s);
-    const double h = ode->method == ATVI_ODE_MAP ? ode->h : (t1 - t0) / (double)m;
+    const double h = ode->method == ATVI_ODE_MAP ? ode->control.h : (t1 - t0) / (double)m;
     for (atvi_idx i = 0; i < m && room; i++, done++) {
       set_times(w, i ? t0 + (double)i * h : t0, i + 1 == m ? t1 : t0 + (double)(i + 1) * h, h);
       room = step_all(ode, w);
@@ -311,7 +316,7 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
     fail_nonfinite(w, w->y);
     room = room && arrive_at(ode, w, s + 1, ATVI_ODE_ALL, yout, &group);
   }
-  for (int l = 0; l < ATVI_LANES; l++) w->accepted[l] = (double)done;
+  for (int l = 0; l < ATVI_LANES; l++) w->count.accepted[l] = (double)done;
   if (!room) fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
 }
 
@@ -320,7 +325,7 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
   tape = tape || w->delay.n > 0;
   w->tape.on = tape;
   w->delay.ode = ode;
-  w->effort = (atvi_ode_effort){0};
+  w->count.effort = (atvi_ode_effort){0};
   if (tape) w->tape.n = 0;
   if (!begin(ode, w, y0, par, yout))
     fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
@@ -330,10 +335,10 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
     solve_fixed(ode, w, yout);
   for (int l = 0; ode->steady && l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK || w->t[l] == ode->stop[1].t) w->outcome[l] = ATVI_RUN_STEADY;
-  w->ys = w->stages;
+  w->trial.ys = w->trial.stages;
   if (ode->steady) atvi_ode_settle(ode, w, tape, yout);
   memcpy(outcome, w->outcome, sizeof w->outcome);
-  if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
+  if (tape) memcpy(w->tape.outcome, w->outcome, sizeof w->tape.outcome);
 }
 
 /* The tape backwards: outputs, pulses and steps in the opposite order.
@@ -355,10 +360,10 @@ static void add_outputs(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
 static void pulse_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
   if (r->moving >= 0) atvi_ode_set_moving(ode, w, r->moving, r->mask);
-  atvi_ode_run(w, &ode->pulse_vjp[r->pulse], r->t, atvi_ode_record_y(r), w->lam, w->err, parbar);
+  atvi_ode_run(w, &ode->pulses.vjp[r->pulse], r->t, atvi_ode_record_y(r), w->back.lam, w->trial.err, parbar);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++)
-      if (in(r->mask, l)) w->lam[i + l] = w->err[i + l];
+      if (in(r->mask, l)) w->back.lam[i + l] = w->trial.err[i + l];
 }
 
 void atvi_ode_step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
@@ -367,20 +372,20 @@ void atvi_ode_step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
   case ATVI_ODE_RK4: w->kern->explicit_adjoint(ode, w, &atvi_ode_rk4, r, parbar); break;
   case ATVI_ODE_STIFF: w->kern->esdirk_adjoint(ode, w, r, parbar); break;
   case ATVI_ODE_MAP: {
-    atvi_ode_run(w, &ode->vjp, r->t, atvi_ode_record_y(r), w->lam, w->err, parbar);
-    double *lam = w->lam;
-    w->lam = w->err;
-    w->err = lam;
+    atvi_ode_run(w, &ode->vjp, r->t, atvi_ode_record_y(r), w->back.lam, w->trial.err, parbar);
+    double *lam = w->back.lam;
+    w->back.lam = w->trial.err;
+    w->trial.err = lam;
   } break;
   }
 }
 
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar) {
-  const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
-  w->par = par;
-  memset(w->lam, 0, (size_t)size * sizeof *w->lam);
-  if (ode->steady) memcpy(w->lam, ybar, (size_t)size * sizeof *w->lam);
+  const atvi_idx size = w->n * ATVI_LANES, width = w->prog.n_par * ATVI_LANES;
+  w->prog.par = par;
+  memset(w->back.lam, 0, (size_t)size * sizeof *w->back.lam);
+  if (ode->steady) memcpy(w->back.lam, ybar, (size_t)size * sizeof *w->back.lam);
   w->delay.ode = ode;
   if (w->delay.n) atvi_ode_delay_back_begin(w);
   for (atvi_idx e = 0; e < w->echoes.n; e++) w->echoes.of[e].bar = 0;
@@ -388,34 +393,34 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = at.echo[l] = -1, at.bar[l] = w->back.tbar[l] = 0;
   const bool by_steps = w->rest.lanes != ATVI_ODE_ALL; /* in some lane */
   unsigned arrived = 0;
-  for (int l = 0; l < ATVI_LANES; l++) arrived |= (unsigned)(w->taped[l] == ATVI_RUN_OK) << l;
+  for (int l = 0; l < ATVI_LANES; l++) arrived |= (unsigned)(w->tape.outcome[l] == ATVI_RUN_OK) << l;
   for (atvi_idx i = w->tape.n - 1; by_steps && i >= 0; i--) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
     const unsigned mask = r->mask & ~w->rest.lanes;
     if (!(mask & arrived)) continue; /* steps of lanes that failed later */
     const bool some = mask != ATVI_ODE_ALL;
-    if (some && width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
-    if (w->n_tab > 0)
+    if (some && width) memcpy(w->back.save, parbar, (size_t)width * sizeof *parbar);
+    if (w->prog.n_tab > 0)
       for (int l = 0; l < ATVI_LANES; l++) atvi_ode_set_tab(ode, w, l, r->seg[l]);
     for (int l = 0; ode->n_jump && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[l]);
     if (r->pulse >= 0) {
       pulse_back(ode, w, r, parbar);
-      if (w->moves) atvi_ode_instant_pulse(w, i, &at);
+      if (w->instants.any) atvi_ode_instant_pulse(w, i, &at);
     } else {
       if (w->delay.n) atvi_ode_delay_middle(w, r->t, r->h);
-      if (w->moves && r->landed) atvi_ode_instant_tied(ode, w, r, &at, parbar);
+      if (w->instants.any && r->landed) atvi_ode_instant_tied(ode, w, r, &at, parbar);
       add_outputs(ode, w, r, ybar);
       if (w->delay.n) atvi_ode_delay_end(ode, w, r, parbar);
-      if (w->moves)
+      if (w->instants.any)
         atvi_ode_moving_back(ode, w, i, &at, parbar);
       else
         atvi_ode_step_back(ode, w, r, parbar);
       if (w->delay.n) atvi_ode_delay_start(w, r);
     }
-    if (some) w->kern->put(w->n_par, ~mask, w->save, parbar);
+    if (some) w->kern->put(w->prog.n_par, ~mask, w->back.save, parbar);
   }
   const atvi_idx o = ode->stop[0].output;
-  for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->lam[i] + (o >= 0 ? ybar[o * size + i] : 0);
+  for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->back.lam[i] + (o >= 0 ? ybar[o * size + i] : 0);
   for (atvi_idx i = 0; w->delay.n && i < size; i++) y0bar[i] += w->delay.past_bar[i];
   if (w->rest.lanes) atvi_ode_adjoint_rest(ode, w, ybar, y0bar, parbar);
 }

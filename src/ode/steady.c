@@ -32,17 +32,17 @@ static void sizes(const atvi_ode_work *w, const double *y, double *s) {
   for (atvi_idx i = 0; i < size; i++) most[i % ATVI_LANES] = fmax(most[i % ATVI_LANES], fabs(y[i]));
   for (atvi_idx i = 0; i < size; i++) {
     const int l = (int)(i % ATVI_LANES);
-    s[i] = fmax(fabs(y[i]), fmax(SMALL * most[l], NOTHING * w->smax[l]));
+    s[i] = fmax(fabs(y[i]), fmax(SMALL * most[l], NOTHING * w->control.smax[l]));
   }
 }
 
 /* Lanes at rest. */
 static unsigned at_rest(const atvi_ode *ode, const atvi_ode_work *w) {
   unsigned rest = w->run;
-  sizes(w, w->y, w->err);
+  sizes(w, w->y, w->trial.err);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) {
     const int l = (int)(i % ATVI_LANES);
-    if (!(fabs(w->k[i]) * (w->t[l] - ode->stop[0].t) <= REST * w->err[i])) rest &= ~(1u << l);
+    if (!(fabs(w->trial.k[i]) * (w->t[l] - ode->stop[0].t) <= REST * w->trial.err[i])) rest &= ~(1u << l);
   }
   return rest;
 }
@@ -59,21 +59,23 @@ void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
 /* Lanes that start from 0 alone get a size: as far as the slope leads in the shortest time in which it changes. */
 static void size_of_zero(const atvi_ode *ode, atvi_ode_work *w, const double k[ATVI_LANES]) {
   double rate[ATVI_LANES] = {0};
-  atvi_ode_run(w, &ode->jac, w->start, w->y, NULL, w->linear.jac, NULL);
+  atvi_ode_run(w, &ode->jac, w->prog.start, w->y, NULL, w->linear.jac, NULL);
   for (atvi_idx i = 0; i < w->linear.shape->n_entry * ATVI_LANES; i++)
     rate[i % ATVI_LANES] = fmax(rate[i % ATVI_LANES], fabs(w->linear.jac[i]));
   for (int l = 0; l < ATVI_LANES; l++)
-    if (w->smax[l] == 0 && rate[l] < INFINITY) w->smax[l] = rate[l] > 0 ? k[l] / rate[l] : k[l];
+    if (w->control.smax[l] == 0 && rate[l] < INFINITY)
+      w->control.smax[l] = rate[l] > 0 ? k[l] / rate[l] : k[l];
 }
 
 void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w) {
   double k[ATVI_LANES] = {0};
   unsigned zero = 0;
-  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) k[i % ATVI_LANES] = fmax(k[i % ATVI_LANES], fabs(w->k[i]));
-  for (int l = 0; l < ATVI_LANES; l++) zero |= (unsigned)(w->smax[l] == 0) << l;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
+    k[i % ATVI_LANES] = fmax(k[i % ATVI_LANES], fabs(w->trial.k[i]));
+  for (int l = 0; l < ATVI_LANES; l++) zero |= (unsigned)(w->control.smax[l] == 0) << l;
   if (zero) size_of_zero(ode, w, k);
   for (int l = 0; l < ATVI_LANES; l++)
-    w->tstop[l] = w->t[l] + (w->smax[l] > 0 && k[l] > 0 ? w->smax[l] / k[l] : 1);
+    w->tstop[l] = w->t[l] + (w->control.smax[l] > 0 && k[l] > 0 ? w->control.smax[l] / k[l] : 1);
   w->kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++) {
     if (in(zero, l)) w->h[l] = fmax(w->h[l], FIRST * (w->tstop[l] - w->t[l]));
@@ -86,14 +88,14 @@ static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, d
   const atvi_ode_shape *shape = w->linear.shape;
   const atvi_idx n = w->n;
   unsigned regular = ATVI_ODE_ALL;
-  atvi_ode_run(w, &ode->jac, w->start, y, NULL, w->linear.jac, NULL);
+  atvi_ode_run(w, &ode->jac, w->prog.start, y, NULL, w->linear.jac, NULL);
   memset(w->linear.lu, 0, (size_t)(n * n * ATVI_LANES) * sizeof *w->linear.lu);
   for (atvi_idx e = 0; e < shape->n_entry; e++) {
     atvi_idx i = shape->order[shape->at[e] / n], j = shape->order[shape->at[e] % n];
     memcpy(w->linear.lu + (i * n + j) * ATVI_LANES, w->linear.jac + e * ATVI_LANES,
            ATVI_LANES * sizeof *w->linear.jac);
   }
-  w->effort.factors++;
+  w->count.effort.factors++;
   sizes(w, y, s);
   for (atvi_idx i = 0; i < n; i++)
     for (int l = 0; l < ATVI_LANES; l++) {
@@ -115,12 +117,12 @@ static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, d
 /* Newton's method from y[n][L] in the lanes of mask: those in which it arrives are returned, with the state of rest in y. */
 static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double *y, unsigned mask) {
   const atvi_idx size = w->n * ATVI_LANES;
-  double *s = w->ys, *r = w->ys + size, *f = w->ys + 2 * size, last[ATVI_LANES];
+  double *s = w->trial.ys, *r = w->trial.ys + size, *f = w->trial.ys + 2 * size, last[ATVI_LANES];
   unsigned done = 0;
   for (int it = 0; it < CORRECTIONS && mask; it++) {
     mask &= factor(ode, w, y, s, r);
-    atvi_ode_run(w, &ode->rhs, w->start, y, NULL, f, NULL);
-    w->effort.rhs++;
+    atvi_ode_run(w, &ode->rhs, w->prog.start, y, NULL, f, NULL);
+    w->count.effort.rhs++;
     for (atvi_idx i = 0; i < size; i++) f[i] = r[i] > 0 ? f[i] / r[i] : 0;
     w->kern->lu_solve(&w->linear.dense, w->n, w->linear.lu, w->linear.piv, f);
     for (int l = 0; l < ATVI_LANES; l++) {
@@ -145,32 +147,33 @@ static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double *y, unsigne
 void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y) {
   unsigned rest = 0, done;
   for (int l = 0; l < ATVI_LANES; l++) rest |= (unsigned)(w->outcome[l] == ATVI_RUN_OK) << l;
-  memcpy(w->ynew, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
+  memcpy(w->trial.ynew, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
   done = settle(ode, w, y, rest);
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
-    if (!in(done, (int)(i % ATVI_LANES))) y[i] = w->ynew[i];
+    if (!in(done, (int)(i % ATVI_LANES))) y[i] = w->trial.ynew[i];
   if (!tape) return;
   w->rest.lanes = done;
   memcpy(w->rest.y, y, (size_t)(w->n * ATVI_LANES) * sizeof *y);
-  memcpy(w->rest.passed, w->passed, sizeof w->passed);
+  memcpy(w->rest.passed, w->instants.passed, sizeof w->instants.passed);
 }
 
 void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *ybar, double *y0bar,
                            double *parbar) {
-  const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
-  double *s = w->ys, *r = w->ys + size, *mu = w->ys + 2 * size, *unused = w->ys + 3 * size;
+  const atvi_idx size = w->n * ATVI_LANES, width = w->prog.n_par * ATVI_LANES;
+  double *s = w->trial.ys, *r = w->trial.ys + size, *mu = w->trial.ys + 2 * size,
+         *unused = w->trial.ys + 3 * size;
   for (int l = 0; l < ATVI_LANES; l++) {
-    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
+    if (w->prog.n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
     atvi_ode_set_passed(ode, w, l, w->rest.passed[l]);
   }
   factor(ode, w, w->rest.y, s, r);
   for (atvi_idx i = 0; i < size; i++) mu[i] = -s[i] * ybar[i];
   w->kern->lu_solve_t(&w->linear.dense, w->n, w->linear.lu, w->linear.piv, mu);
   for (atvi_idx i = 0; i < size; i++) mu[i] = r[i] > 0 ? mu[i] / r[i] : 0;
-  if (width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
-  atvi_ode_run(w, &ode->vjp, w->start, w->rest.y, mu, unused, parbar);
+  if (width) memcpy(w->back.save, parbar, (size_t)width * sizeof *parbar);
+  atvi_ode_run(w, &ode->vjp, w->prog.start, w->rest.y, mu, unused, parbar);
   for (atvi_idx p = 0; p < width; p++)
-    if (!in(w->rest.lanes, (int)(p % ATVI_LANES))) parbar[p] = w->save[p];
+    if (!in(w->rest.lanes, (int)(p % ATVI_LANES))) parbar[p] = w->back.save[p];
   for (atvi_idx i = 0; i < size; i++)
     if (in(w->rest.lanes, (int)(i % ATVI_LANES))) y0bar[i] = 0;
 }
@@ -178,16 +181,16 @@ void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *
 /* J youtdot = -df/dp pardot; as in tangent.c, the Jacobian's program only helps. */
 void atvi_ode_tangent_rest(const atvi_ode *ode, atvi_ode_work *w, const double *pardot, double *youtdot) {
   const atvi_idx size = w->n * ATVI_LANES;
-  double *s = w->ys, *r = w->ys + size, *x = w->dual.ydot, *off = w->dual.off;
+  double *s = w->trial.ys, *r = w->trial.ys + size, *x = w->dual.ydot, *off = w->dual.off;
   for (int l = 0; l < ATVI_LANES; l++) {
-    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
+    if (w->prog.n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
     atvi_ode_set_passed(ode, w, l, w->rest.passed[l]);
   }
   factor(ode, w, w->rest.y, s, r);
   memset(x, 0, (size_t)size * sizeof *x);
   for (int it = 0; it < 2 * CORRECTIONS; it++) {
-    const double *const ins[] = {w->start, w->rest.y, w->par, w->tab, NULL, x, pardot, NULL};
-    atvi_graph_prog_run(&ode->tangents->rhs, w->scratch, ins, (double *const[]){w->dual.unused, off});
+    const double *const ins[] = {w->prog.start, w->rest.y, w->prog.par, w->prog.tab, NULL, x, pardot, NULL};
+    atvi_graph_prog_run(&ode->tangents->rhs, w->prog.scratch, ins, (double *const[]){w->dual.unused, off});
     for (atvi_idx i = 0; i < size; i++) off[i] = r[i] > 0 ? off[i] / r[i] : 0;
     w->kern->lu_solve(&w->linear.dense, w->n, w->linear.lu, w->linear.piv, off);
     for (atvi_idx i = 0; i < size; i++) x[i] -= s[i] * off[i];

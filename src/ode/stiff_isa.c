@@ -57,12 +57,12 @@ void ATVI_ISA_NAME(atvi_ode_factor)(const atvi_ode *ode, atvi_ode_work *w, const
     LANES(l) to[l] = FMA(-GAMMA * h[l], jac[e * ATVI_LANES + l], to[l]);
   }
   ATVI_ISA_NAME(atvi_ode_lu)(s, n, a, piv);
-  w->effort.factors++;
+  w->count.effort.factors++;
 }
 
 static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const newton *nt) {
   const atvi_idx n = w->n;
-  ATVI_ISA_NAME(atvi_ode_factor)(ode, w, t, y, w->hs, w->linear.lu2, w->linear.piv2);
+  ATVI_ISA_NAME(atvi_ode_factor)(ode, w, t, y, w->trial.hs, w->linear.lu2, w->linear.piv2);
   for (atvi_idx i = 0, first = 0; i < n; i++) {
     atvi_idx begin = (i * n + row_begin(w->linear.shape, i, &first)) * ATVI_LANES,
              end = (i * n + w->linear.shape->right[i] + 1) * ATVI_LANES;
@@ -77,11 +77,11 @@ static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const 
 /* Size of the correction d in each lane; NaN if not finite. */
 static void correction(const atvi_ode_work *w, const double *restrict y, const double *restrict d,
                        double size[ATVI_LANES]) {
-  const double *restrict scale = w->scale;
+  const double *restrict scale = w->trial.scale;
   double most[ATVI_LANES] = {0}, bad[ATVI_LANES] = {0};
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES) {
     LANES(l) {
-      double s = max2(max2(fabs(y[i + l]), scale[i + l]), max2(FLOOR * w->smax[l], TINY));
+      double s = max2(max2(fabs(y[i + l]), scale[i + l]), max2(FLOOR * w->control.smax[l], TINY));
       most[l] = max2(fabs(d[i + l]) / s, most[l]);
       bad[l] = FMA(0.0, d[i + l], bad[l]);
     }
@@ -110,21 +110,22 @@ static bool assess(newton *nt, const double size[ATVI_LANES], int it) {
 static void stage(const atvi_ode *ode, atvi_ode_work *w, int s, newton *nt) {
   const atvi_ode_tableau *tb = &atvi_ode_esdirk4;
   const atvi_idx size = w->n * ATVI_LANES;
-  double *restrict p = w->ynew, *restrict z = w->lam, *restrict d = w->err;
-  double *restrict y = w->ys + s * size, *restrict k = w->k + s * size;
+  double *restrict p = w->trial.ynew, *restrict z = w->back.lam, *restrict d = w->trial.err;
+  double *restrict y = w->trial.ys + s * size, *restrict k = w->trial.k + s * size;
   double hg[ATVI_LANES], change[ATVI_LANES], keep[ATVI_LANES];
-  const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
-  combine(s, w->n, tb->a[s], w->hs, w->y, w->k, p);
-  LANES(l) hg[l] = w->hs[l] * GAMMA;
-  LANES(l) nt->live[l] = w->hs[l] > 0 && !nt->failed[l];
-  for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) z[i + l] = hg[l] * w->k[(s - 1) * size + i + l];
+  const double *t = stage_time(w->prog.ts, w->t, w->trial.tnew, w->trial.hs, tb->c[s]);
+  combine(s, w->n, tb->a[s], w->trial.hs, w->y, w->trial.k, p);
+  LANES(l) hg[l] = w->trial.hs[l] * GAMMA;
+  LANES(l) nt->live[l] = w->trial.hs[l] > 0 && !nt->failed[l];
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    LANES(l) z[i + l] = hg[l] * w->trial.k[(s - 1) * size + i + l];
   bool more = false;
   LANES(l) more |= nt->live[l];
   for (int it = 0; more; it++) {
     for (atvi_idx i = 0; i < size; i++) y[i] = p[i] + z[i];
     if (it && it % NEWTON_RENEW == 0) renew(ode, w, t, y, nt);
     atvi_ode_run(w, &ode->rhs, t, y, NULL, k, NULL);
-    w->effort.rhs++;
+    w->count.effort.rhs++;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = FMA(hg[l], k[i + l], -z[i + l]);
     ATVI_ISA_NAME(atvi_ode_lu_solve)(w->linear.shape, w->n, w->linear.lu, w->linear.piv, d);
     correction(w, y, d, change);
@@ -146,15 +147,15 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_idx size = w->n * ATVI_LANES;
   const size_t bytes = (size_t)size * sizeof *w->y;
   newton nt = {{0}, {0}, {0}};
-  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->hs);
-  ATVI_ISA_NAME(atvi_ode_factor)(ode, w, w->t, w->y, w->hs, w->linear.lu, w->linear.piv);
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->trial.hs);
+  ATVI_ISA_NAME(atvi_ode_factor)(ode, w, w->t, w->y, w->trial.hs, w->linear.lu, w->linear.piv);
   for (int s = 1; s < 6; s++) stage(ode, w, s, &nt);
-  memcpy(w->ynew, w->ys + 5 * size, bytes);
-  memcpy(w->k + 6 * size, w->k + 5 * size, bytes);
-  combine(6, w->n, atvi_ode_esdirk4.e, w->hs, w->zero, w->k, w->err);
-  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->linear.shape, w->n, w->linear.lu, w->linear.piv, w->err);
+  memcpy(w->trial.ynew, w->trial.ys + 5 * size, bytes);
+  memcpy(w->trial.k + 6 * size, w->trial.k + 5 * size, bytes);
+  combine(6, w->n, atvi_ode_esdirk4.e, w->trial.hs, w->prog.zero, w->trial.k, w->trial.err);
+  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->linear.shape, w->n, w->linear.lu, w->linear.piv, w->trial.err);
   ATVI_ISA_NAME(atvi_ode_measure)(w);
-  LANES(l) if (nt.failed[l] && !isnan(w->e2[l])) w->e2[l] = (double)INFINITY;
+  LANES(l) if (nt.failed[l] && !isnan(w->trial.e2[l])) w->trial.e2[l] = (double)INFINITY;
 }
 
 /* What the vjp of a stage with kbar says of delayed states and of times. */
@@ -172,31 +173,32 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
   static const double ones[ATVI_ODE_STAGES] = {1, 1, 1, 1, 1, 1, 1};
   const atvi_ode_tableau *tb = &atvi_ode_esdirk4;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
-  double *bar = w->k, *restrict s = w->ys, *restrict kbar = w->ys + size, *unused = w->ys + 2 * size;
+  double *bar = w->trial.k, *restrict s = w->trial.ys, *restrict kbar = w->trial.ys + size,
+         *unused = w->trial.ys + 2 * size;
   const double *y = atvi_ode_record_y(r);
   double hg[ATVI_LANES];
   LANES(l) hg[l] = r->h[l] * GAMMA;
   for (int i = 5; i > 0; i--) {
     const int m = 5 - i; /* adjoints known */
-    const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[i]);
+    const double *t = stage_time(w->prog.ts, r->t, r->tnew, r->h, tb->c[i]);
     ATVI_ISA_NAME(atvi_ode_factor)(ode, w, t, y + i * size, r->h, w->linear.lu, w->linear.piv);
     if (m)
-      combine(m, n, w->rev[i], r->h, w->zero, bar, s);
+      combine(m, n, w->back.rev[i], r->h, w->prog.zero, bar, s);
     else
       memset(s, 0, (size_t)size * sizeof *s);
     if (w->delay.n) atvi_ode_delay_take(w, r, i, 1, s);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
-      LANES(l) kbar[q + l] = m ? s[q + l] : FMA(hg[l], w->lam[q + l], s[q + l]);
+      LANES(l) kbar[q + l] = m ? s[q + l] : FMA(hg[l], w->back.lam[q + l], s[q + l]);
     ATVI_ISA_NAME(atvi_ode_lu_solve_t)(w->linear.shape, n, w->linear.lu, w->linear.piv, kbar);
     atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
       LANES(l) bar[m * size + q + l] = (kbar[q + l] - s[q + l]) / hg[l];
     after_stage(ode, w, r, i, t, kbar, parbar);
   }
-  combine(5, n, w->rev[0], r->h, w->zero, bar, kbar);
+  combine(5, n, w->back.rev[0], r->h, w->prog.zero, bar, kbar);
   if (w->delay.n) atvi_ode_delay_take(w, r, 0, 1, kbar);
   atvi_ode_run(w, &ode->vjp, r->t, y, kbar, bar + 5 * size, parbar);
   after_stage(ode, w, r, 0, r->t, kbar, parbar);
-  combine(6, n, ones, w->one, w->zero, bar, w->err);
-  assign(n, r->h, w->err, w->lam);
+  combine(6, n, ones, w->prog.one, w->prog.zero, bar, w->trial.err);
+  assign(n, r->h, w->trial.err, w->back.lam);
 }

@@ -37,9 +37,9 @@ static void slope(const step *s, const double *t, const double *tdot, const doub
     atvi_ode_delay_fill(s->ode, w, t);
     atvi_ode_delay_tangent(s->ode, w, t, tdot, s->pardot, w->dual.tab);
   }
-  const double *const ins[] = {w->frozen ? w->frozen : t, y,    w->par,    w->tab,
-                               w->frozen ? NULL : tdot,   ydot, s->pardot, w->dual.tab};
-  atvi_graph_prog_run(&s->ode->tangents->rhs, w->scratch, ins, (double *const[]){f, fdot});
+  const double *const ins[] = {w->prog.frozen ? w->prog.frozen : t, y,    w->prog.par, w->prog.tab,
+                               w->prog.frozen ? NULL : tdot,        ydot, s->pardot,   w->dual.tab};
+  atvi_graph_prog_run(&s->ode->tangents->rhs, w->prog.scratch, ins, (double *const[]){f, fdot});
 }
 
 /* Stage i from the slopes before it, as far as it is explicit: value and tangent. */
@@ -86,13 +86,14 @@ static void solve(const step *s, const double *t, const double *y, const double 
                   double *x) {
   atvi_ode_work *w = s->w;
   const atvi_idx size = w->n * ATVI_LANES;
-  const double *const ins[] = {w->frozen ? w->frozen : t, y, w->par, w->tab, NULL, x, NULL, NULL};
+  const double *const ins[] = {
+      w->prog.frozen ? w->prog.frozen : t, y, w->prog.par, w->prog.tab, NULL, x, NULL, NULL};
   double *off = w->dual.off, *f = w->dual.unused;
   double more[ATVI_LANES], most[ATVI_LANES];
   memset(x, 0, (size_t)size * sizeof *x);
   for (int it = 0; it < CORRECTIONS; it++) {
     for (int l = 0; l < ATVI_LANES; l++) more[l] = most[l] = 0;
-    atvi_graph_prog_run(&s->ode->tangents->rhs, w->scratch, ins, (double *const[]){f, off});
+    atvi_graph_prog_run(&s->ode->tangents->rhs, w->prog.scratch, ins, (double *const[]){f, off});
     for (atvi_idx q = 0; q < size; q++) off[q] = b[q] - (x[q] - hg[q % ATVI_LANES] * off[q]);
     w->kern->lu_solve(w->linear.shape, w->n, w->linear.lu, w->linear.piv, off);
     for (atvi_idx q = 0; q < size; q++) {
@@ -153,11 +154,11 @@ static void take_step(const step *s) {
 static void roots_at_end(const step *s, const double *tdot, const int32_t root[ATVI_LANES],
                          double out[ATVI_LANES]) {
   const atvi_ode_work *w = s->w;
-  const atvi_idx size = (s->ode->n_root + 1) * ATVI_LANES;
+  const atvi_idx size = (s->ode->roots.n + 1) * ATVI_LANES;
   double *g = w->dual.g;
-  const double *const ins[] = {s->r->tnew, w->dual.yend,     w->par,    w->tab,
-                               tdot,       w->dual.yend_dot, s->pardot, NULL};
-  atvi_graph_prog_run(&s->ode->tangents->root, w->scratch, ins,
+  const double *const ins[] = {s->r->tnew, w->dual.yend,     w->prog.par, w->prog.tab,
+                               tdot,       w->dual.yend_dot, s->pardot,   NULL};
+  atvi_graph_prog_run(&s->ode->tangents->root, w->prog.scratch, ins,
                       (double *const[]){g, g + size, g + 2 * size, g + 3 * size});
   for (int l = 0; l < ATVI_LANES; l++) out[l] = root[l] >= 0 ? g[2 * size + root[l] * ATVI_LANES + l] : 0;
 }
@@ -169,7 +170,7 @@ static void find_end(step *s, const int32_t root[ATVI_LANES]) {
   take_step(s);
   roots_at_end(s, none, root, held);
   step alone = *s;
-  alone.ydot = s->w->zero;
+  alone.ydot = s->w->prog.zero;
   alone.pardot = NULL;
   for (int l = 0; l < ATVI_LANES; l++) alone.start[l] = 0, alone.end[l] = root[l] >= 0;
   take_step(&alone);
@@ -207,7 +208,7 @@ static void pass_step(step *s, atvi_idx i, double now[ATVI_LANES]) {
     s->start[l] = r->mover[l] >= 0 ? now[l] : 0;
     s->end[l] = 0;
     root[l] = echo[l] = -1;
-    if (!w->moves || !in(r->mask, l)) continue;
+    if (!w->instants.any || !in(r->mask, l)) continue;
     const instant at = instant_after(w, i, l);
     echo[l] = at.echo;
     if (at.mover < 0) continue;
@@ -255,9 +256,9 @@ static void pass_pulse(const step *s, const double now[ATVI_LANES]) {
   _Alignas(ATVI_ALIGN) double tdot[ATVI_LANES];
   for (int l = 0; l < ATVI_LANES; l++) tdot[l] = r->mover[l] >= 0 ? now[l] : 0;
   if (r->moving >= 0) atvi_ode_set_moving(s->ode, w, r->moving, r->mask);
-  const double *const ins[] = {r->t, atvi_ode_record_y(r), w->par,    w->tab,
-                               tdot, w->dual.ydot,         s->pardot, NULL};
-  atvi_graph_prog_run(&s->ode->tangents->pulse[r->pulse], w->scratch, ins,
+  const double *const ins[] = {r->t, atvi_ode_record_y(r), w->prog.par, w->prog.tab,
+                               tdot, w->dual.ydot,         s->pardot,   NULL};
+  atvi_graph_prog_run(&s->ode->tangents->pulse[r->pulse], w->prog.scratch, ins,
                       (double *const[]){w->dual.yend, w->dual.yend_dot});
   for (atvi_idx q = 0; q < w->n * ATVI_LANES; q++)
     if (in(r->mask, (int)(q % ATVI_LANES))) w->dual.ydot[q] = w->dual.yend_dot[q];
@@ -269,7 +270,7 @@ void atvi_ode_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   const size_t bytes = (size_t)size * sizeof *y0dot;
   double now[ATVI_LANES] = {0};
   ATVI_ASSERT(ode->tangents && w->dual.ydot);
-  w->par = par;
+  w->prog.par = par;
   w->delay.ode = ode;
   memcpy(w->dual.ydot, y0dot, bytes);
   if (w->delay.n) memcpy(w->delay.past_dot, y0dot, bytes);
@@ -280,7 +281,7 @@ void atvi_ode_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   for (atvi_idx i = 0; i < w->tape.n; i++) {
     s.r = atvi_ode_record_at(w, i);
     for (int l = 0; l < ATVI_LANES; l++) {
-      if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, s.r->seg[l]);
+      if (w->prog.n_tab > 0) atvi_ode_set_tab(ode, w, l, s.r->seg[l]);
       atvi_ode_set_passed(ode, w, l, s.r->passed[l]);
     }
     if (s.r->pulse >= 0) {

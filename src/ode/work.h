@@ -58,28 +58,55 @@ typedef struct {
 typedef struct atvi_ode_kernels atvi_ode_kernels;
 
 struct atvi_ode_work {
-  _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], tstop[ATVI_LANES];
-  double h[ATVI_LANES];  /* step wished for next */
-  double hs[ATVI_LANES]; /* step being tried: h, or what lands on the stop */
-  double e2[ATVI_LANES]; /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
-  double longest[ATVI_LANES]; /* step wished for since the last look at what is to come */
-  double grow[ATVI_LANES];    /* most a step may grow: little after a rejection */
-  double acc[ATVI_LANES];     /* 1: accepted */
-  double smax[ATVI_LANES];    /* largest scale */
-  double one[ATVI_LANES], ts[ATVI_LANES], start[ATVI_LANES];
+  _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tstop[ATVI_LANES];
+  double h[ATVI_LANES]; /* step wished for next */
   int32_t seg[ATVI_LANES];
-  const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
-  /* counts of steps; as reals, they are counted with the rest */
-  double accepted[ATVI_LANES], rejected[ATVI_LANES];
-  atvi_ode_effort effort;
-  uint32_t passed[ATVI_LANES]; /* as in the records */
-  int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
-  bool moves;                  /* some instants do */
-  const double *frozen;        /* [L] the time that the programs see, where it stands still */
-  unsigned *done;              /* [n_moving] masks of lanes in which a moving pulse has acted */
-  unsigned run;                /* lanes that are not done and have not failed */
-  atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
+  unsigned run; /* lanes that are not done and have not failed */
+  atvi_outcome outcome[ATVI_LANES];
+  double *y; /* [n][L] at t */
 
+  struct { /* the step being tried */
+    _Alignas(ATVI_ALIGN) double tnew[ATVI_LANES];
+    double hs[ATVI_LANES];  /* h, or what lands on the stop */
+    double e2[ATVI_LANES];  /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
+    double acc[ATVI_LANES]; /* 1: accepted */
+    double *ynew, *scale, *err; /* [n][L] */
+    double *k;                  /* [7][n][L] slopes; the last is the slope at ynew */
+    double *ys, *stages;        /* [7][n][L] stages, in the tape or else here */
+  } trial;
+  struct {                                           /* of steps */
+    _Alignas(ATVI_ALIGN) double longest[ATVI_LANES]; /* wished for since the last look at what is to come */
+    double grow[ATVI_LANES];                         /* most a step may grow: little after a rejection */
+    double smax[ATVI_LANES];                         /* largest scale */
+    double tol_rel, tol_abs;
+    double first; /* first step in units of 1 / rate: tol^(1/order) and a constant */
+    double fade;  /* the size of a state so far counts this much after another step */
+    int root;     /* the error is of order h^(root/2): 10 or 8 */
+    double span;  /* last stop - first stop */
+  } control;
+  struct { /* of steps; as reals, they are counted with the rest */
+    _Alignas(ATVI_ALIGN) double accepted[ATVI_LANES], rejected[ATVI_LANES];
+    atvi_ode_effort effort;
+  } count;
+  struct { /* what programs see, of the present call */
+    _Alignas(ATVI_ALIGN) double one[ATVI_LANES];
+    double ts[ATVI_LANES], start[ATVI_LANES];
+    const double *frozen; /* [L] the time, where it stands still */
+    atvi_idx n_par, n_tab;
+    const double *par;
+    double *zero;                     /* [n][L] */
+    double *tab;                      /* [n_tab][L] */
+    const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
+    double *scratch;
+  } prog;
+  struct {                       /* instants that move, and stops at which the slope changes */
+    bool any;                    /* some instants move */
+    uint32_t passed[ATVI_LANES]; /* as in the records */
+    int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
+    unsigned *done;              /* [n_moving] masks of lanes in which a moving pulse has acted */
+    const atvi_ode_stop *stop;   /* whose span and fresh these are */
+    bool *fresh;                 /* [n_stop] the slope changes at this stop: new tab, or a pulse */
+  } instants;
   struct
   { /* on the tape: lanes at rest whatever the way there, their states, and the jumps that lie behind */
     unsigned lanes;
@@ -87,7 +114,7 @@ struct atvi_ode_work {
     uint32_t passed[ATVI_LANES];
   } rest;
   struct {                         /* conditions of pulses, and what happened at them */
-    double *g, *gtry, *holds;      /* [n_root][L] values at t, on trial, and which hold */
+    double *g, *gtry, *holds;      /* [roots.n][L] values at t, on trial, and which hold */
     double last_fired[ATVI_LANES]; /* when one has acted last */
     double gfired[ATVI_LANES];     /* g there, by rounding above 0 */
     double skip[ATVI_LANES]; /* after this length of the step g is below 0 where it has just been released */
@@ -115,43 +142,30 @@ struct atvi_ode_work {
     atvi_idx low;                /* all before it are done */
     int32_t instant[ATVI_LANES]; /* where the lane is, if it is at one; -1 */
   } echoes;
-  struct { /* the way back: adjoints of times, see events.c */
+  struct { /* the way back */
+    /* adjoints of times, see events.c; the others are those of a step */
     _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
+    double hbar[ATVI_LANES], tbar_end[ATVI_LANES], tbar_start[ATVI_LANES];
     bool noting;
-    double hbar[ATVI_LANES], tbar_end[ATVI_LANES], tbar_start[ATVI_LANES]; /* of a step */
-    double *kk, *yend;   /* [7][n][L] its slopes, [n][L] the state at its end */
-    double *lam2, *par2; /* [n][L], [n_par][L] */
+    double rev[ATVI_ODE_STAGES][ATVI_ODE_STAGES]; /* columns of the tableau, last stage first */
+    double *lam;                                  /* [n][L] adjoint of the state */
+    double *save;                                 /* [n_par][L] */
+    double *kk, *yend;                            /* [7][n][L] its slopes, [n][L] the state at its end */
+    double *lam2, *par2;                          /* [n][L], [n_par][L] */
   } back;
 
   atvi_ctx *ctx;
   const atvi_ode_kernels *kern;
-  atvi_idx n, n_par, n_tab;
-  double tol_rel, tol_abs;
-  double first;              /* first step in units of 1 / rate: tol^(1/order) and a constant */
-  double fade;               /* the size of a state so far counts this much after another step */
-  int root;                  /* the error is of order h^(root/2): 10 or 8 */
-  double span;               /* last stop - first stop */
-  const atvi_ode_stop *stop; /* whose span and fresh these are */
-  bool *fresh;               /* [n_stop] the slope changes at this stop: new tab, or a pulse */
-  double rev[ATVI_ODE_STAGES][ATVI_ODE_STAGES]; /* columns of the tableau, last stage first, for adjoints */
-
-  const double *par;                     /* of the current call */
-  double *y, *ynew, *scale, *err, *zero; /* [n][L] */
-  double *k;                             /* [7][n][L] slopes; the last is the slope at ynew */
-  double *ys, *stages;                   /* [7][n][L] stages, in the tape or else here */
-  double *lam;                           /* [n][L] adjoint */
-  double *tab;                           /* [n_tab][L] */
-  double *save;                          /* [n_par][L] */
-  double *scratch;                       /* of the programs */
-  struct {                               /* tangents, see tangent.c; only if they may be asked for */
-    double *ydot;                        /* [n][L] of the state so far */
-    double *yend, *yend_dot;             /* [n][L] at the end of a step */
-    double *stage, *stage_dot;           /* [n][L] */
-    double *k, *kdot;                    /* [7][n][L] */
-    double *right, *off, *unused;        /* [n][L] of a linear system; results that are not needed */
-    double *tab;                         /* as tab; 0 but for delayed states */
-    double *g;                           /* [4][n_root + 1][L] */
-    unsigned tied;                       /* lanes in which the instant after a step falls on a stop */
+  atvi_idx n;
+  struct {                        /* tangents, see tangent.c; only if they may be asked for */
+    double *ydot;                 /* [n][L] of the state so far */
+    double *yend, *yend_dot;      /* [n][L] at the end of a step */
+    double *stage, *stage_dot;    /* [n][L] */
+    double *k, *kdot;             /* [7][n][L] */
+    double *right, *off, *unused; /* [n][L] of a linear system; results that are not needed */
+    double *tab;                  /* as tab; 0 but for delayed states */
+    double *g;                    /* [4][roots.n + 1][L] */
+    unsigned tied;                /* lanes in which the instant after a step falls on a stop */
   } dual;
 
   struct {                       /* systems of implicit steps, STIFF */
@@ -163,8 +177,9 @@ struct atvi_ode_work {
     int32_t *piv, *piv2; /* [n][L] */
   } linear;
   struct {
-    bool on, keeps; /* keeps: records hold the stages too */
-    size_t stride;  /* bytes of a record with its states */
+    bool on, keeps;                   /* keeps: records hold the stages too */
+    atvi_outcome outcome[ATVI_LANES]; /* of the solve on it */
+    size_t stride;                    /* bytes of a record with its states */
     char *bytes;
     atvi_idx n, cap;
   } tape;
@@ -249,11 +264,11 @@ static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_i
 
 static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const double *t, const double *y,
                                 const double *lam, double *out, double *parbar) {
-  const double *in[5] = {w->frozen ? w->frozen : t, y, w->par, w->tab, lam};
+  const double *in[5] = {w->prog.frozen ? w->prog.frozen : t, y, w->prog.par, w->prog.tab, lam};
   double *outs[4] = {out, parbar, w->back.tbar, w->delay.dbar};
   if (w->delay.n && (p == &w->delay.ode->rhs || p == &w->delay.ode->vjp || p == &w->delay.ode->jac))
     atvi_ode_delay_fill(w->delay.ode, w, t);
-  atvi_graph_prog_run(p, w->scratch, in, outs);
+  atvi_graph_prog_run(p, w->prog.scratch, in, outs);
 }
 
 /* The next free record, or NULL if the tape cannot grow. It counts once w->tape.n is raised. */

@@ -211,16 +211,16 @@ static TEST_UNUSED atvi_ode epi_problem(atvi_ode_method method) {
                     .rhs = PROG(epi),
                     .vjp = PROG(epi_vjp),
                     .jac = PROG(epi_jac),
-                    .n_pulse = 1,
-                    .pulse = epi_pulses,
-                    .pulse_vjp = epi_pulse_vjps,
+                    .pulses.n = 1,
+                    .pulses.prog = epi_pulses,
+                    .pulses.vjp = epi_pulse_vjps,
                     .n_stop = 9,
                     .stop = epi_stops,
                     .n_output = 7,
-                    .tol_rel = 1e-5,
-                    .tol_abs = 1e-5,
-                    .h = 0.1,
-                    .max_steps = 10000};
+                    .control.tol_rel = 1e-5,
+                    .control.tol_abs = 1e-5,
+                    .control.h = 0.1,
+                    .control.max_steps = 10000};
 }
 
 /* Lane l of a batch of epidemics of different difficulty. */

@@ -14,9 +14,9 @@ static void is_that_of_the_equation(void) {
                   .n_stop = 2,
                   .stop = stop,
                   .n_output = 1,
-                  .tol_rel = 1e-10,
-                  .tol_abs = 1e-10,
-                  .max_steps = 1000};
+                  .control.tol_rel = 1e-10,
+                  .control.tol_abs = 1e-10,
+                  .control.max_steps = 1000};
   run r;
   run_open(&r, &ode);
   EACH(l) {

@@ -11,10 +11,10 @@ static atvi_ode plain(atvi_ode_method method, atvi_idx n, atvi_idx n_par, atvi_p
                     .n_stop = n_stop,
                     .stop = stop,
                     .n_output = n_stop,
-                    .tol_rel = 1e-8,
-                    .tol_abs = 1e-8,
-                    .h = 0.01,
-                    .max_steps = 100000};
+                    .control.tol_rel = 1e-8,
+                    .control.tol_abs = 1e-8,
+                    .control.h = 0.01,
+                    .control.max_steps = 100000};
 }
 
 static void logistic_is_exact(void) {
@@ -44,7 +44,7 @@ static void oscillation_keeps_phase_and_amplitude(void) {
   atvi_ode_stop stop[3];
   plain_stops(stop, 3, 0, 31.4);
   atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(harmonic), stop, 3);
-  ode.tol_rel = ode.tol_abs = 1e-10;
+  ode.control.tol_rel = ode.control.tol_abs = 1e-10;
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -98,14 +98,14 @@ static void error_follows_tolerance(void) {
   double last = 0;
   for (int k = 4; k <= 10; k += 2) {
     atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(harmonic), stop, 2);
-    ode.tol_rel = ode.tol_abs = pow(10, -k);
+    ode.control.tol_rel = ode.control.tol_abs = pow(10, -k);
     run r;
     run_open(&r, &ode);
     fill_lanes(r.y0, 2, (double[]){1.3, 0.4});
     fill_lanes(r.par, 1, (double[]){1.7});
     run_solve(&r, &ode, false);
     double error = fabs(run_at(&r, &ode, 1, 0, 3) - (1.3 * cos(17) + 0.4 / 1.7 * sin(17)));
-    CHECK(error < 30 * ode.tol_rel);
+    CHECK(error < 30 * ode.control.tol_rel);
     if (last > 0) CHECK(error < last / 20);
     last = error;
     run_close(&r);
@@ -118,7 +118,7 @@ static void rk4_has_order_four(void) {
   double error[3];
   for (int k = 0; k < 3; k++) {
     atvi_ode ode = plain(ATVI_ODE_RK4, 2, 1, PROG(harmonic), stop, 4);
-    ode.h = 0.04 / (1 << k);
+    ode.control.h = 0.04 / (1 << k);
     run r;
     run_open(&r, &ode);
     fill_lanes(r.y0, 2, (double[]){1.3, 0.4});
@@ -130,8 +130,8 @@ static void rk4_has_order_four(void) {
     atvi_ode_count count[L];
     atvi_ode_counts(r.w, count);
     /* segments of 0.93, 1.17 and 2.9, each in equal steps not above h */
-    CHECK_INT(count[2].accepted,
-              ceil(0.93 / ode.h - 1e-6) + ceil(1.17 / ode.h - 1e-6) + ceil(2.9 / ode.h - 1e-6));
+    CHECK_INT(count[2].accepted, ceil(0.93 / ode.control.h - 1e-6) + ceil(1.17 / ode.control.h - 1e-6) +
+                                     ceil(2.9 / ode.control.h - 1e-6));
     run_close(&r);
   }
   CHECK_REL(log2(error[0] / error[1]), 4, 0.05);
@@ -144,7 +144,7 @@ static void map_repeats_the_function(void) {
   atvi_ode_stop stop[3] = {{0.5, 0, -1, tabs}, {0.8, 1, -1, tabs + 1}, {1.5, 2, -1, tabs + 1}};
   atvi_ode ode = plain(ATVI_ODE_MAP, 1, 1, PROG(decay), stop, 3);
   ode.n_tab = 1;
-  ode.h = 0.1;
+  ode.control.h = 0.1;
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -169,7 +169,7 @@ static void huge_times_are_too_many_steps(void) {
   for (int k = 0; k < 6; k++) {
     atvi_ode_stop stop[2] = {{-times[k % 3], 0, -1, NULL}, {times[k % 3], 1, -1, NULL}};
     atvi_ode ode = plain(k < 3 ? ATVI_ODE_MAP : ATVI_ODE_RK4, 1, 1, PROG(prothero), stop, 2);
-    ode.h = 1;
+    ode.control.h = 1;
     run r;
     run_open(&r, &ode);
     EACH(l) r.y0[l] = 0.3;
@@ -184,7 +184,7 @@ static void units_do_not_matter(void) {
   atvi_ode_stop stop[4];
   plain_stops(stop, 4, 0, 2.3);
   atvi_ode ode = plain(ATVI_ODE_RK45, 1, 2, PROG(logistic), stop, 4);
-  ode.tol_rel = ode.tol_abs = 1e-5;
+  ode.control.tol_rel = ode.control.tol_abs = 1e-5;
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -205,8 +205,8 @@ static void every_distance_is_passed(void) {
     atvi_ode_stop stop[20];
     plain_stops(stop, 20, 0, 0.31 + 0.0173 * k);
     atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(harmonic), stop, 20);
-    ode.tol_rel = ode.tol_abs = 1e-5;
-    ode.max_steps = 1000;
+    ode.control.tol_rel = ode.control.tol_abs = 1e-5;
+    ode.control.max_steps = 1000;
     run r;
     run_open(&r, &ode);
     EACH(l) {
@@ -272,8 +272,8 @@ static void small_remainders_are_right(void) {
   plain_stops(stop, 2, 0, 24);
   atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(compartments), stop, 2);
   ode.vjp = PROG(compartments_vjp);
-  ode.tol_rel = 1e-4;
-  ode.tol_abs = 1e-6;
+  ode.control.tol_rel = 1e-4;
+  ode.control.tol_abs = 1e-6;
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -304,11 +304,11 @@ static void hopeless_lanes_give_up(void) {
   atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(compartments), stop, 2);
   double yout[2][L], slope[2][L];
   ode.vjp = PROG(compartments_vjp);
-  ode.max_steps = 2000;
+  ode.control.max_steps = 2000;
   for (int k = 0; k < 2; k++) {
     atvi_ode_count count[L];
     run r;
-    ode.foresees = k > 0;
+    ode.control.foresees = k > 0;
     run_open(&r, &ode);
     EACH(l) {
       r.y0[l] = 90;
@@ -317,8 +317,8 @@ static void hopeless_lanes_give_up(void) {
     run_solve(&r, &ode, true);
     atvi_ode_counts(r.w, count);
     CHECK_INT(r.outcome[3], ATVI_RUN_STEPS);
-    CHECK(ode.foresees ? count[3].accepted + count[3].rejected < 100
-                       : count[3].accepted + count[3].rejected == 2000);
+    CHECK(ode.control.foresees ? count[3].accepted + count[3].rejected < 100
+                               : count[3].accepted + count[3].rejected == 2000);
     EACH(l) {
       if (l != 3) CHECK_INT(r.outcome[l], ATVI_RUN_OK);
       r.ybar[2 * L + l] = 1;

@@ -48,7 +48,7 @@ static void company(run *r, int kind, int lane, int who) {
 
 static void alone_or_in_company(atvi_ode_method method) {
   atvi_ode ode = epi_problem(method);
-  ode.max_steps = 1500;
+  ode.control.max_steps = 1500;
   run r;
   run_open(&r, &ode);
   for (int who = 0; who < 3; who++) {
@@ -102,9 +102,9 @@ static void failures_are_told(void) {
                   .n_stop = 3,
                   .stop = stop,
                   .n_output = 3,
-                  .tol_rel = 1e-6,
-                  .tol_abs = 1e-6,
-                  .max_steps = 100000};
+                  .control.tol_rel = 1e-6,
+                  .control.tol_abs = 1e-6,
+                  .control.max_steps = 100000};
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -137,8 +137,8 @@ static void fixed_steps_end_nonfinite(void) {
                   .n_stop = 3,
                   .stop = stop,
                   .n_output = 3,
-                  .h = 0.01,
-                  .max_steps = 200};
+                  .control.h = 0.01,
+                  .control.max_steps = 200};
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -147,7 +147,7 @@ static void fixed_steps_end_nonfinite(void) {
   }
   run_solve(&r, &ode, false);
   EACH(l) CHECK_INT(r.outcome[l], l == 4 ? ATVI_RUN_NONFINITE : ATVI_RUN_OK);
-  ode.max_steps = 199;
+  ode.control.max_steps = 199;
   run_solve(&r, &ode, false);
   EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_STEPS);
   run_close(&r);
@@ -162,9 +162,9 @@ static void step_limit_counts_attempts(void) {
                   .n_stop = 2,
                   .stop = stop,
                   .n_output = 2,
-                  .tol_rel = 1e-6,
-                  .tol_abs = 1e-6,
-                  .max_steps = 300};
+                  .control.tol_rel = 1e-6,
+                  .control.tol_abs = 1e-6,
+                  .control.max_steps = 300};
   run r;
   run_open(&r, &ode);
   EACH(l) {

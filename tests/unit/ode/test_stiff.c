@@ -13,9 +13,9 @@ static atvi_ode robertson_problem(const atvi_ode_stop *stop, int n_stop) {
                     .n_stop = n_stop,
                     .stop = stop,
                     .n_output = n_stop - 1,
-                    .tol_rel = 1e-6,
-                    .tol_abs = 1e-6,
-                    .max_steps = 20000};
+                    .control.tol_rel = 1e-6,
+                    .control.tol_abs = 1e-6,
+                    .control.max_steps = 20000};
 }
 
 static void robertson_start(run *r) {
@@ -30,8 +30,8 @@ static void robertson_is_right(void) {
                                  0.2083340149701255e-7, 0.8333360770334713e-13, 0.9999999791665050};
   for (int k = 0; k < 2; k++) {
     atvi_ode ode = robertson_problem(stop, 3);
-    ode.tol_rel = k ? 1e-9 : 1e-5;
-    ode.tol_abs = k ? 1e-18 : 1e-14; /* states that die out are to be followed */
+    ode.control.tol_rel = k ? 1e-9 : 1e-5;
+    ode.control.tol_abs = k ? 1e-18 : 1e-14; /* states that die out are to be followed */
     run r;
     run_open(&r, &ode);
     robertson_start(&r);
@@ -55,9 +55,9 @@ static atvi_ode vanderpol_problem(const atvi_ode_stop *stop, int n_stop) {
                     .n_stop = n_stop,
                     .stop = stop,
                     .n_output = n_stop - 1,
-                    .tol_rel = 1e-6,
-                    .tol_abs = 1e-6,
-                    .max_steps = 20000};
+                    .control.tol_rel = 1e-6,
+                    .control.tol_abs = 1e-6,
+                    .control.max_steps = 20000};
 }
 
 /* Reference: test set of Bari, problem VDPOL, in unscaled time. */
@@ -65,7 +65,7 @@ static void vanderpol_is_right(void) {
   static const atvi_ode_stop stop[2] = {{0, -1, -1, no_tab}, {2000, 0, -1, no_tab}};
   for (int k = 0; k < 2; k++) {
     atvi_ode ode = vanderpol_problem(stop, 2);
-    ode.tol_rel = ode.tol_abs = k ? 1e-10 : 1e-6;
+    ode.control.tol_rel = ode.control.tol_abs = k ? 1e-10 : 1e-6;
     run r;
     run_open(&r, &ode);
     fill_lanes(r.y0, 2, (double[]){2, 0});
@@ -155,9 +155,9 @@ static void stiffness_does_not_cost_steps(void) {
                   .n_stop = 2,
                   .stop = stop,
                   .n_output = 1,
-                  .tol_rel = 1e-6,
-                  .tol_abs = 1e-6,
-                  .max_steps = 10000};
+                  .control.tol_rel = 1e-6,
+                  .control.tol_abs = 1e-6,
+                  .control.max_steps = 10000};
   run r;
   run_open(&r, &ode);
   EACH(l) {
@@ -188,16 +188,16 @@ static void error_follows_tolerance(void) {
                     .n_stop = 2,
                     .stop = stop,
                     .n_output = 1,
-                    .tol_rel = pow(10, -k),
-                    .tol_abs = pow(10, -k),
-                    .max_steps = 10000};
+                    .control.tol_rel = pow(10, -k),
+                    .control.tol_abs = pow(10, -k),
+                    .control.max_steps = 10000};
     run r;
     run_open(&r, &ode);
     fill_lanes(r.y0, 1, (double[]){1});
     fill_lanes(r.par, 1, (double[]){-0.7});
     run_solve(&r, &ode, false);
     double error = fabs(run_at(&r, &ode, 0, 0, 1) - cos(10));
-    CHECK(error < 30 * ode.tol_rel);
+    CHECK(error < 30 * ode.control.tol_rel);
     if (last > 0) CHECK(error < last / 10);
     last = error;
     run_close(&r);

@@ -126,8 +126,8 @@ static void is_the_derivative(void) {
   static _Alignas(ATVI_ALIGN) double up[7 * 3 * L], y0[3 * L], par[3 * L];
   for (int m = 0; m < 4; m++) {
     atvi_ode ode = problem((atvi_ode_method)m);
-    ode.tol_rel = ode.tol_abs = 1e-12;
-    ode.max_steps = 100000;
+    ode.control.tol_rel = ode.control.tol_abs = 1e-12;
+    ode.control.max_steps = 100000;
     run r;
     run_open(&r, &ode);
     go(&r, &ode);

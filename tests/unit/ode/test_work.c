@@ -27,9 +27,9 @@ static void wrong_problems_are_refused(void) {
   REFUSE("stops", ATVI_ODE_RK45, ode.n_stop = 0);
   REFUSE("stops", ATVI_ODE_RK45, ode.stop = NULL);
   REFUSE("right-hand side", ATVI_ODE_RK45, ode.rhs.fn = NULL);
-  REFUSE("pulse", ATVI_ODE_RK45, ode.pulse = NULL);
-  REFUSE("pulse", ATVI_ODE_RK45, ode.pulse_vjp = NULL);
-  REFUSE("pulse", ATVI_ODE_RK45, ode.n_pulse = 0);
+  REFUSE("pulse", ATVI_ODE_RK45, ode.pulses.prog = NULL);
+  REFUSE("pulse", ATVI_ODE_RK45, ode.pulses.vjp = NULL);
+  REFUSE("pulse", ATVI_ODE_RK45, ode.pulses.n = 0);
   REFUSE("moving", ATVI_ODE_RK4, ode.n_moving = 1);
   REFUSE("event 0", ATVI_ODE_RK45, ode.moving = (&(atvi_ode_moving){.pulse = 99}); ode.n_moving = 1);
   REFUSE("event 0", ATVI_ODE_RK45, ode.moving = (&(atvi_ode_moving){.par = -1}); ode.n_moving = 1);
@@ -37,16 +37,16 @@ static void wrong_problems_are_refused(void) {
   REFUSE("delay 0", ATVI_ODE_RK4, ode.delay = (&(atvi_ode_delay){0, 0, 2}); ode.n_delay = 1);
   REFUSE("delay 0", ATVI_ODE_RK45, ode.delay = (&(atvi_ode_delay){99, -1, 2}); ode.n_delay = 1);
   REFUSE("steady", ATVI_ODE_RK45, ode.steady = true);
-  REFUSE("roots", ATVI_ODE_STIFF, ode.n_root = ATVI_ODE_ROOTS + 1);
-  REFUSE("root programs", ATVI_ODE_STIFF, ode.n_root = 1);
+  REFUSE("roots", ATVI_ODE_STIFF, ode.roots.n = ATVI_ODE_ROOTS + 1);
+  REFUSE("root programs", ATVI_ODE_STIFF, ode.roots.n = 1);
   REFUSE("method", ATVI_ODE_RK45, ode.method = (atvi_ode_method)17);
   REFUSE("Jacobian", ATVI_ODE_STIFF, ode.jac.fn = NULL);
-  REFUSE("tolerance", ATVI_ODE_RK45, ode.tol_rel = 0);
-  REFUSE("tolerance", ATVI_ODE_STIFF, ode.tol_rel = NAN);
-  REFUSE("tolerance", ATVI_ODE_RK45, ode.tol_abs = -1e-9);
-  REFUSE("h =", ATVI_ODE_RK4, ode.h = 0);
-  REFUSE("h =", ATVI_ODE_MAP, ode.h = INFINITY);
-  REFUSE("max_steps", ATVI_ODE_RK4, ode.max_steps = 0);
+  REFUSE("tolerance", ATVI_ODE_RK45, ode.control.tol_rel = 0);
+  REFUSE("tolerance", ATVI_ODE_STIFF, ode.control.tol_rel = NAN);
+  REFUSE("tolerance", ATVI_ODE_RK45, ode.control.tol_abs = -1e-9);
+  REFUSE("h =", ATVI_ODE_RK4, ode.control.h = 0);
+  REFUSE("h =", ATVI_ODE_MAP, ode.control.h = INFINITY);
+  REFUSE("max_steps", ATVI_ODE_RK4, ode.control.max_steps = 0);
   REFUSE("output", ATVI_ODE_RK45, ode.n_output = 6);
   REFUSE("0.2385", ATVI_ODE_MAP,
          ode.stop = ((atvi_ode_stop[]){{0, 0, -1, no_tab}, {0.2, 1, -1, no_tab}, {0.2385, 1, -1, no_tab}});
@@ -80,7 +80,7 @@ static void memory_may_run_out(void) {
 static void tape_may_not_grow(void) {
   for (int m = 0; m < 3; m++) {
     atvi_ode ode = epi_problem((atvi_ode_method)m);
-    ode.tol_rel = ode.tol_abs = 1e-9;
+    ode.control.tol_rel = ode.control.tol_abs = 1e-9;
     run r;
     run_open(&r, &ode);
     EACH(l) epi_lane(r.y0, r.par, l, l);
