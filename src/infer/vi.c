@@ -272,6 +272,7 @@ typedef enum {
   SEEK,        /* look for what q misses */
   COVER,       /* components for it */
   WEIGH_FIRST, /* a few thousand draws of the mixture */
+  RIPEN,       /* components that those show to be worth training */
   TUNE,        /* a single component, on smoothed weights */
   WEIGH_ALL,   /* as many draws as are wanted */
   SPOT,        /* a component where a draw was met that outweighs the others */
@@ -398,6 +399,14 @@ static bool wants_improvement(const fit *f) {
          f->improved < v->tuning.improve_times && (f->improved == 0 || helped);
 }
 
+static bool wants_ripening(const fit *f) {
+  const atvi_vi *v = f->v;
+  bool any = false;
+  for (atvi_idx k = 0; k < v->n_part && v->converged && !v->wide && !atvi_infer_vi_over(v); k++)
+    any = any || atvi_infer_vi_is_unripe(v, k);
+  return any;
+}
+
 static phase sample_next(const fit *f) {
   return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
 }
@@ -421,9 +430,11 @@ static phase after(const fit *f, phase now) {
     if (wants_chains(f) && !atvi_infer_vi_late(v)) return SAMPLE;
     if ((v->uncovered > 0 || v->wide) && wants_exact(f)) return sample_next(f);
     if (wants_spot(f)) return SPOT;
+    if (wants_ripening(f)) return RIPEN;
     if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
     if (v->converged && !exact_only) return WEIGH_ALL;
     break;
+  case RIPEN:
   case TUNE: return WEIGH_FIRST;
   case IMPROVE:
     return v->opts.seek_modes && !over ? SEEK : COVER; /* more training may have given up a mode */
@@ -553,6 +564,7 @@ static atvi_status enter(fit *f, phase now) {
   case COVER: return cover(f);
   case WEIGH_ONE:
   case WEIGH_FIRST: return atvi_infer_vi_weigh(v, &f->w, false);
+  case RIPEN: return atvi_infer_vi_ripen(v);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return atvi_infer_vi_weigh(v, &f->w, true);
   case IMPROVE:

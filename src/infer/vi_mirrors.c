@@ -83,6 +83,7 @@ static atvi_status reflect(atvi_vi *v, const atvi_mirror *m, atvi_idx k, const r
   to->log_evidence = from->log_evidence;
   to->share = DBL_MIN; /* until the next weighing */
   to->drawn = 0;
+  to->plain = from->plain;
   v->n_part++;
   return ATVI_OK;
 }

@@ -142,25 +142,55 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *draws) {
   return atvi_infer_vi_missed_share(v, v->n_part - 1, &c) < ATVI_HALF;
 }
 
-/* Whether training a component for a part c of the posterior saves more than it costs. */
-static bool training_pays(const atvi_vi *v, const place *f, double c) {
-  return atvi_infer_vi_saving(v, c, f->share, 0) > atvi_infer_vi_round_runs(v) * (v->tuning.halvings + 1);
+/* Whether training a component for a part c of the posterior, whose draws are worth `share`, saves more than it costs. */
+static bool training_pays(const atvi_vi *v, double share, double c) {
+  return atvi_infer_vi_saving(v, c, share, 0) > atvi_infer_vi_round_runs(v) * (v->tuning.halvings + 1);
 }
 
-/* One component more, at f, for a part c of the posterior, trained. *astray: it is of no use, as it went over to the others. One of which these have a good part
- * may overlap them. */
-static atvi_status add_component(atvi_vi *v, const place *f, double c, bool *astray) {
-  atvi_vi_part *part = &v->part[v->n_part];
-  bool overlaps = !is_missed(f), learned;
+/* Trains the newest component, which stands for a part c of the posterior. *astray: it is of no use, as it went over to the others. One of which these have a
+ * good part may overlap them. */
+static atvi_status train_newest(atvi_vi *v, double c, bool overlaps, bool *astray) {
+  atvi_vi_part *part = &v->part[v->n_part - 1];
+  bool learned;
   atvi_cloud seen;
-  if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
-  v->n_part++;
+  part->plain = false;
   ATVI_TRY(atvi_infer_vi_learn_part(v, &part->at, c, &learned));
   if (!learned && !atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, c, overlaps ? NULL : is_astray).done)
     v->converged = false;
   part->log_evidence = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
   *astray = !overlaps && is_astray(v, &seen);
+  return ATVI_OK;
+}
+
+static double part_share(const atvi_vi *v, atvi_idx k) {
+  return exp(v->part[k].log_evidence - atvi_infer_vi_all_evidence(v));
+}
+
+bool atvi_infer_vi_is_unripe(const atvi_vi *v, atvi_idx k) {
+  return v->part[k].plain && training_pays(v, v->part[k].worth, part_share(v, k));
+}
+
+/* Few draws said that such a component would do. */
+atvi_status atvi_infer_vi_ripen(atvi_vi *v) {
+  atvi_member before;
+  bool astray;
+  if (!atvi_infer_vi_member_new(v, NULL, NULL, &before)) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
+    if (!atvi_infer_vi_is_unripe(v, k)) continue;
+    atvi_vi_part *last = &v->part[v->n_part - 1], swap = v->part[k];
+    v->part[k] = *last;
+    *last = swap;
+    atvi_infer_vi_member_copy(v, &last->at, &before);
+    ATVI_TRY(train_newest(v, part_share(v, v->n_part - 1), false, &astray));
+    if (astray) {
+      atvi_infer_vi_member_copy(v, &before, &last->at);
+      last->log_evidence = swap.log_evidence;
+    }
+    swap = v->part[k];
+    v->part[k] = *last;
+    *last = swap;
+  }
   return ATVI_OK;
 }
 
@@ -215,17 +245,20 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
   if (!(c > ATVI_FAINT) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
-  if (training_pays(v, f, c) || (!is_peak && is_missed(f))) {
+  if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
+  if (training_pays(v, f->share, c) || (!is_peak && is_missed(f))) {
     place after = *f;
     bool astray;
-    ATVI_TRY(add_component(v, f, c, &astray));
+    v->n_part++;
+    ATVI_TRY(train_newest(v, c, !is_missed(f), &astray));
     look_at(v, &after, 0);
     if (!astray && after.log_lacking <= f->log_lacking - log(2)) return ATVI_OK;
     v->n_part--;
+    if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   }
-  if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   part->log_evidence = f->log_lacking;
   part->drawn = 0;
+  part->plain = true;
   v->n_part++;
   return ATVI_OK;
 }
@@ -431,14 +464,58 @@ static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
   return got;
 }
 
+static atvi_status climb_from(atvi_vi *v, atvi_idx n, const double *start) {
+  atvi_modes_opts opts = atvi_infer_modes_defaults();
+  opts.most = ATVI_VI_PARTS;
+  opts.late = is_late;
+  opts.user = v;
+  return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes);
+}
+
+/* How many of the peaks may hold a part of the posterior, and the log of the evidence of all of them. */
+static atvi_idx peaks_that_matter(const atvi_vi *v, double *log_all) {
+  atvi_idx n = 0;
+  *log_all = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->modes.n; k++)
+    *log_all = atvi_math_log_add(*log_all, v->modes.mode[k].log_evidence);
+  for (atvi_idx k = 0; k < v->modes.n; k++) n += v->modes.mode[k].log_evidence > *log_all - ATVI_NEGLIGIBLE;
+  return n;
+}
+
+/* Climbs from points that have some coordinates of one peak and the others of another: where coordinates have alternatives of their own, a maximum that no climb has
+ * found is often made of two that some did. As long as that finds more of the posterior. */
+static atvi_status recombine(atvi_vi *v) {
+  atvi_idx d = v->d, born = ATVI_VI_PARTS / 2;
+  double before, now;
+  atvi_idx n_matter = peaks_that_matter(v, &now);
+  double *start = atvi_pool_take(v->pool, (size_t)(d * (ATVI_VI_PARTS + born)), sizeof *start);
+  if (!start) return ATVI_ENOMEM;
+  for (int k = 0; k < ATVI_REPEATS && v->modes.n > 1 && !atvi_infer_vi_over(v); k++) {
+    atvi_idx n_mode = v->modes.n, n = n_mode + born;
+    atvi_rng r = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_POPULATION, v->scramble++ << 13, UINT32_MAX);
+    for (atvi_idx j = 0; j < n; j++) {
+      atvi_idx a = j, b = j;
+      if (j >= n_mode) {
+        a = (atvi_idx)(atvi_math_rng_uniform(&r) * (double)n_matter);
+        b = (a + 1 + (atvi_idx)(atvi_math_rng_uniform(&r) * (double)(n_mode - 1))) % n_mode;
+      }
+      for (atvi_idx i = 0; i < d; i++)
+        start[i * n + j] = v->modes.mode[j < n_mode || atvi_math_rng_uniform(&r) < ATVI_HALF ? a : b].x[i];
+    }
+    before = now;
+    ATVI_TRY(climb_from(v, n, start));
+    n_matter = peaks_that_matter(v, &now);
+    if (!(now > before + ATVI_SLIGHT)) break;
+  }
+  return ATVI_OK;
+}
+
 /* Climbs from the peaks known, from points of the prior, from draws of hotter temperatures, and from points that q lacks. Of several modes that all attract as many climbs,
  * one in e^4 stays unseen by four climbs for each: so many, then, start anywhere. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
-  atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, n_mode = v->modes.n,
-           fresh = n_mode > 1   ? ATVI_REPEATS * n_mode
-                   : n_mode > 0 ? 0
-                                : half,
-           known = n_mode + fresh;
+  double log_all;
+  atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, n_mode = v->modes.n, n_matter = peaks_that_matter(v, &log_all);
+  atvi_idx fresh = n_matter > 1 ? ATVI_REPEATS * n_matter : n_mode > 0 ? 0 : half, known = n_mode + fresh;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
   v->looked = v->n_part;
   v->log_missing = v->log_absent = -HUGE_VAL;
@@ -464,14 +541,10 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx n = n_far + path_tops(v, start, ld, n_far);
   for (atvi_idx i = 1; i < d && n < ld; i++)
     memmove(start + i * n, start + i * ld, (size_t)n * sizeof *start);
-  atvi_modes_opts opts = atvi_infer_modes_defaults();
-  opts.most = ATVI_VI_PARTS;
-  opts.late = is_late;
-  opts.user = v;
-  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  ATVI_TRY(climb_from(v, n, start));
+  ATVI_TRY(recombine(v));
   if (v->mirrors.n > 0) ATVI_TRY(atvi_infer_vi_mirror_peaks(v, &n, &start));
-  if (v->mirrors.n > 0 && n > 0)
-    ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  if (v->mirrors.n > 0 && n > 0) ATVI_TRY(climb_from(v, n, start));
   if (v->modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, least_evidence(v)))
     v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;

@@ -151,6 +151,7 @@ static atvi_status add(spot *s) {
   part->log_evidence = found;
   part->share = DBL_MIN; /* until the next weighing */
   part->drawn = 0;
+  part->plain = true;
   v->n_part++;
   return ATVI_OK;
 }

@@ -21,6 +21,10 @@ typedef struct {
   uint32_t drawn;
   /* Share of the wild weights that its draws have; 1 for all if there are none. */
   double blame;
+  /* What one of its draws is worth, of an independent one. */
+  double worth;
+  /* It is the normal distribution that a place looked like, without training. */
+  bool plain;
 } atvi_vi_part;
 
 typedef struct {
@@ -325,6 +329,10 @@ double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud 
 ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 /* Trains components for it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
+/* Whether training component k, which has had none, saves more than it costs, by what its draws have turned out to be worth. */
+bool atvi_infer_vi_is_unripe(const atvi_vi *v, atvi_idx k);
+/* Trains all such components. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_ripen(atvi_vi *v);
 
 /* ---- mirror images (vi_mirrors.c) ---- */
 

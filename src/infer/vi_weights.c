@@ -221,19 +221,21 @@ static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
 
 /* Whose draws have the weights that are wild? The others need no further training. And what is each component worth? The weight of its
  * draws estimates int pi (share q_k / q), its part of the evidence where overlap counts once, so that shares that follow it
- * approach those of the smallest KL(p || q). */
+ * approach those of the smallest KL(p || q). Were all weights of its draws equal to the mean of all, a draw of it would be worth 1. */
 static void divide(atvi_vi *v, const atvi_vi_weights *w) {
-  double all = 0, mass[ATVI_VI_PARTS] = {0};
+  double all = 0, mass[ATVI_VI_PARTS] = {0}, square[ATVI_VI_PARTS] = {0};
   for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) {
     atvi_idx k = part_of(v, w, j, NULL);
     mass[k] += w->w[j];
+    square[k] += w->w[j] * w->w[j];
     if (!(w->w[j] * (double)w->c.n > exp(v->tuning.missed))) continue;
     v->part[k].blame += w->w[j];
     all += w->w[j];
   }
   for (atvi_idx k = 0; k < v->n_part; k++) {
     v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
+    v->part[k].worth = square[k] > 0 ? mass[k] / (square[k] * (double)w->c.n) : 1;
     v->part[k].log_evidence = w->psis.log_mean + log(fmax(mass[k], 1 / (double)w->c.n));
   }
 }
