@@ -4,6 +4,7 @@
 #include "flow/detail.h"
 #include "math/special.h"
 #include <math.h>
+#include <string.h>
 
 /* ---- the spline flow: log q(x) = log N(z; 0, I) - log |det dx/dz| ---- */
 
@@ -46,11 +47,17 @@ static void flow_log_q(const void *self, const double *theta, void *work, atvi_i
                        double *log_q, double *radius2) {
   const atvi_flow *f = self;
   flow_work *w = work;
-  atvi_flow_inv(f, theta, w->inner, B, x, w->minus_z, log_q);
-  density(f->shape.d, B, w->minus_z, 1, log_q);
+  const double *z = w->minus_z;
+  if (atvi_flow_is_identity(f, theta)) {
+    z = x;
+    memset(log_q, 0, (size_t)B * sizeof *log_q);
+  } else {
+    atvi_flow_inv(f, theta, w->inner, B, x, w->minus_z, log_q);
+  }
+  density(f->shape.d, B, z, 1, log_q);
   for (atvi_idx b = 0; b < B && radius2; b++) {
     radius2[b] = 0;
-    for (atvi_idx i = 0; i < f->shape.d; i++) radius2[b] += w->minus_z[i * B + b] * w->minus_z[i * B + b];
+    for (atvi_idx i = 0; i < f->shape.d; i++) radius2[b] += z[i * B + b] * z[i * B + b];
   }
 }
 

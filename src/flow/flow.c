@@ -276,6 +276,16 @@ void atvi_flow_inv(const atvi_flow *f, const double *theta, atvi_flow_work *w, a
   run(f, theta, w, true, x, z, ldj);
 }
 
+bool atvi_flow_is_identity(const atvi_flow *f, const double *theta) {
+  for (int k = 0; k < f->shape.layers; k++)
+    for (atvi_idx i = 0; i < f->shape.d; i++) {
+      const double *out = theta + k * f->per_layer + f->out_at[i];
+      for (atvi_idx j = 0; j < f->rows * f->cut[i]; j++)
+        if (out[j] != 0) return false;
+    }
+  return true;
+}
+
 /* from: adjoints on the side where the direction ends; to (NULL: not wanted): on the side where it starts. */
 static void run_back(const atvi_flow *f, const double *theta, atvi_flow_work *w, bool inverse,
                      const double *from, const double *dldj, double *to, double *dtheta) {

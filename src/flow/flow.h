@@ -41,6 +41,8 @@ void atvi_flow_free(atvi_flow *f);
 atvi_idx atvi_flow_size(const atvi_flow *f); /* P */
 /* Writes the identity into theta[P]: random hidden weights, zero output weights, biases and skip. */
 void atvi_flow_init(const atvi_flow *f, double *theta);
+/* Whether theta makes the identity, as after init. */
+bool atvi_flow_is_identity(const atvi_flow *f, const double *theta);
 /* Indices [first, last) of theta that belong to layer k, for freezing. */
 void atvi_flow_layer(const atvi_flow *f, int k, atvi_idx *first, atvi_idx *last);
 

@@ -16,6 +16,10 @@ static void starts_at_the_identity(void) {
       atvi_flow_fwd(o.f, o.theta, o.w, 37, o.z, o.x, o.ldj);
       for (atvi_idx i = 0; i < d * 37; i++) CHECK_ABS(o.x[i], o.z[i], 1e-15);
       for (atvi_idx b = 0; b < 37; b++) CHECK_ABS(o.ldj[b], 0, 1e-15);
+      CHECK(atvi_flow_is_identity(o.f, o.theta));
+      world_free(&o);
+      o = world_new(&s, 8, 1e-9);
+      CHECK(!atvi_flow_is_identity(o.f, o.theta));
       world_free(&o);
     }
   }
