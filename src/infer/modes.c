@@ -24,6 +24,7 @@ enum { N_LENGTH = sizeof newton_share / sizeof *newton_share };
 
 typedef struct {
   atvi_climb *climb;
+  const atvi_peak *known; /* what it was found to be before; NULL: it is new */
   int hits;
   double log_evidence;
   double before; /* log pi where the Hessian was taken */
@@ -36,12 +37,13 @@ typedef struct {
   atvi_idx d;
   atvi_pool *pool; /* of the search */
   atvi_climb_batch batch;
-  atvi_climb **climb; /* [n_start] those to be run */
-  atvi_idx n;
-  end *end, *left;            /* [n_start] best first; scratch */
+  atvi_climb **climb; /* [n_climb] those to be run */
+  atvi_idx n_climb, n;
+  end *end, *left;            /* [n] best first; scratch. Room for all climbs */
+  end **open;                 /* those of which not all is known: scratch */
   double *value, *vector, *a; /* [d], [d][d], [d][d] */
   double *step, *g;           /* [d] */
-  bool *same;                 /* [n_start] */
+  bool *same;                 /* of each end */
 } finder;
 
 atvi_modes_opts atvi_infer_modes_defaults(void) { return (atvi_modes_opts){.iterations = 60, .most = 8}; }
@@ -69,26 +71,44 @@ static void drop_low(finder *f, bool midway) {
   f->n = kept;
 }
 
-/* same[i]: no barrier between left[i] and the better climb `top`. */
-static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
+/* Of open[n], those that are as high as they ought to be at one of the points between them and the better end `top`; how many these are. */
+static atvi_idx find_level(finder *f, atvi_idx n, const end *top, int point) {
   atvi_climb_batch *b = &f->batch;
-  atvi_idx chunk = b->cap / ATVI_BETWEEN;
-  for (atvi_idx first = 0; first < n; first += chunk) {
-    atvi_idx m = n - first < chunk ? n - first : chunk;
-    b->B = m * ATVI_BETWEEN;
+  atvi_idx level = 0;
+  for (atvi_idx first = 0; first < n; first += b->cap) {
+    b->B = n - first < b->cap ? n - first : b->cap;
     for (atvi_idx i = 0; i < b->B; i++)
-      atvi_infer_climb_batch_put(b, i, (double)(i % ATVI_BETWEEN + 1) / (ATVI_BETWEEN + 1),
-                                 f->left[first + i / ATVI_BETWEEN].climb->x, top->x);
+      atvi_infer_climb_batch_put(b, i, (double)(point + 1) / (ATVI_BETWEEN + 1), f->open[first + i]->climb->x,
+                                 top->climb->x);
     atvi_infer_climb_batch_eval(b, false);
-    for (atvi_idx i = 0; i < m; i++) {
-      const atvi_climb *c = f->left[first + i].climb;
+    for (atvi_idx i = 0; i < b->B; i++) {
+      end *e = f->open[first + i];
+      const atvi_climb *c = e->climb;
       double least = c->f - ATVI_SMALL - (c->ended ? 0 : fmin(c->gain, ATVI_ROUGH));
-      bool same = true;
-      for (atvi_idx k = 0; k < ATVI_BETWEEN; k++)
-        same &= atvi_infer_climb_batch_get(b, i * ATVI_BETWEEN + k, NULL) >= least;
-      f->same[first + i] = same;
+      if (atvi_infer_climb_batch_get(b, i, NULL) >= least) f->open[level++] = e;
     }
   }
+  return level;
+}
+
+/* same[i]: no barrier between left[i] and the better end `top`. Two that are known are known to be different. The middle tells most of them apart. */
+static void find_same(finder *f, atvi_idx n, const end *top) {
+  atvi_idx n_open = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    f->same[i] = false;
+    if (!f->left[i].known || !top->known) f->open[n_open++] = &f->left[i];
+  }
+  n_open = find_level(f, n_open, top, ATVI_BETWEEN / 2);
+  for (int k = 0; k < ATVI_BETWEEN; k++)
+    if (k != ATVI_BETWEEN / 2) n_open = find_level(f, n_open, top, k);
+  for (atvi_idx i = 0; i < n_open; i++) f->same[f->open[i] - f->left] = true;
+}
+
+/* One mode of two ends, of which `top` is the better; what is known of it stays, if the other is hardly better. */
+static void join(end *top, const end *other) {
+  int hits = top->hits + other->hits;
+  if (!top->known && other->known && other->climb->f > top->climb->f - ATVI_SMALL) *top = *other;
+  top->hits = hits;
 }
 
 /* Keeps the best end of each mode, at most `most` of them; midway, all that do not belong to one of these are kept. */
@@ -101,10 +121,10 @@ static void merge(finder *f, atvi_idx most, bool midway) {
     end top = f->left[0];
     atvi_idx kept = 0;
     memmove(f->left, f->left + 1, (size_t)--n * sizeof *f->left);
-    find_same(f, n, top.climb);
+    find_same(f, n, &top);
     for (atvi_idx i = 0; i < n; i++) {
       if (f->same[i])
-        top.hits += f->left[i].hits;
+        join(&top, &f->left[i]);
       else
         f->left[kept++] = f->left[i];
     }
@@ -141,20 +161,21 @@ static void set_hessian(const finder *f, const end *e, atvi_idx at) {
   }
 }
 
-static void find_hessians(finder *f) {
+/* Of open[n]. */
+static void find_hessians(finder *f, atvi_idx n) {
   atvi_climb_batch *b = &f->batch;
   if (f->d < 1) return;
   atvi_idx chunk = b->cap / (2 * f->d);
-  for (atvi_idx first = 0; first < f->n; first += chunk) {
-    atvi_idx m = f->n - first < chunk ? f->n - first : chunk;
+  for (atvi_idx first = 0; first < n; first += chunk) {
+    atvi_idx m = n - first < chunk ? n - first : chunk;
     b->B = 2 * f->d * m;
     for (atvi_idx i = 0; i < b->B; i++) {
-      const end *e = &f->end[first + i / (2 * f->d)];
+      const end *e = f->open[first + i / (2 * f->d)];
       atvi_idx axis = i / 2 % f->d;
       put_axis(b, i, e, axis, i % 2 ? e->width[axis] : -e->width[axis]);
     }
     atvi_infer_climb_batch_eval(b, true);
-    for (atvi_idx k = 0; k < m; k++) set_hessian(f, &f->end[first + k], 2 * f->d * k);
+    for (atvi_idx k = 0; k < m; k++) set_hessian(f, f->open[first + k], 2 * f->d * k);
   }
 }
 
@@ -182,22 +203,22 @@ static void newton_step(const finder *f, const end *e) {
   for (atvi_idx j = 0; j < d; j++) c->to[j] = c->x[j] + (norm2 > 0 ? t * f->step[j] : 0);
 }
 
-/* One step of every end: several lengths are tried at once, and the best is taken if it is better. */
-static void newton(finder *f) {
+/* One step of each of open[n]: several lengths are tried at once, and the best is taken if it is better. */
+static void newton(finder *f, atvi_idx n) {
   atvi_climb_batch *b = &f->batch;
   atvi_idx chunk = b->cap / N_LENGTH;
-  for (atvi_idx first = 0; first < f->n; first += chunk) {
-    atvi_idx m = f->n - first < chunk ? f->n - first : chunk;
+  for (atvi_idx first = 0; first < n; first += chunk) {
+    atvi_idx m = n - first < chunk ? n - first : chunk;
     b->B = m * N_LENGTH;
     for (atvi_idx k = 0; k < m; k++) {
-      const atvi_climb *c = f->end[first + k].climb;
-      newton_step(f, &f->end[first + k]);
+      const atvi_climb *c = f->open[first + k]->climb;
+      newton_step(f, f->open[first + k]);
       for (atvi_idx i = 0; i < N_LENGTH; i++)
         atvi_infer_climb_batch_put(b, k * N_LENGTH + i, newton_share[i], c->x, c->to);
     }
     atvi_infer_climb_batch_eval(b, true);
     for (atvi_idx i = 0; i < b->B; i++) {
-      atvi_climb *c = f->end[first + i / N_LENGTH].climb;
+      atvi_climb *c = f->open[first + i / N_LENGTH]->climb;
       double value = atvi_infer_climb_batch_get(b, i, c->gt);
       if (!(value > c->f)) continue;
       c->f = value;
@@ -219,19 +240,22 @@ static double left_to_gain(const finder *f, const end *e) {
   return gain;
 }
 
-/* Newton steps until they gain nothing more. Of ends that are no maximum even then only the best is kept. */
+/* Newton steps of each until they gain nothing more, two at least. Of ends that are no maximum even then only the best is kept. */
 static void polish(finder *f) {
-  double most = HUGE_VAL;
-  for (int pass = 0; pass < 2 || (pass < ATVI_NEWTON && most > ATVI_TINY); pass++) {
-    find_hessians(f);
-    for (atvi_idx k = 0; k < f->n; k++) f->end[k].before = f->end[k].climb->f;
-    newton(f);
-    most = 0;
-    for (atvi_idx k = 0; k < f->n; k++) {
-      atvi_climb *c = f->end[k].climb;
-      c->gain = left_to_gain(f, &f->end[k]);
-      most = fmax(most, c->f - f->end[k].before + c->gain);
+  atvi_idx n = 0;
+  for (atvi_idx k = 0; k < f->n; k++)
+    if (!f->end[k].known) f->open[n++] = &f->end[k];
+  for (int pass = 0; n > 0 && pass < ATVI_NEWTON; pass++) {
+    find_hessians(f, n);
+    for (atvi_idx k = 0; k < n; k++) f->open[k]->before = f->open[k]->climb->f;
+    newton(f, n);
+    atvi_idx left = 0;
+    for (atvi_idx k = 0; k < n; k++) {
+      end *e = f->open[k];
+      e->climb->gain = left_to_gain(f, e);
+      if (pass == 0 || e->climb->f - e->before + e->climb->gain > ATVI_TINY) f->open[left++] = e;
     }
+    n = left;
   }
   sort_ends(f);
   atvi_idx kept = 1;
@@ -278,6 +302,7 @@ static atvi_status approximate(finder *f, atvi_idx most) {
   size_t d = (size_t)f->d;
   for (atvi_idx k = 0; k < f->n; k++) {
     end *e = &f->end[k];
+    if (e->known) continue;
     e->hess = atvi_pool_take(f->pool, d * d, sizeof *e->hess);
     e->width = atvi_pool_take(f->pool, d, sizeof *e->width);
     if (atvi_pool_failed(f->pool)) return ATVI_ENOMEM;
@@ -285,38 +310,82 @@ static atvi_status approximate(finder *f, atvi_idx most) {
   }
   polish(f);
   if (f->n > 1) merge(f, most, false);
-  for (atvi_idx k = 0; k < f->n; k++) set_normal(f, &f->end[k]);
+  for (atvi_idx k = 0; k < f->n; k++)
+    if (!f->end[k].known) set_normal(f, &f->end[k]);
   return ATVI_OK;
 }
 
 /* ---- the whole ---- */
 
-static atvi_status prepare(finder *f, atvi_idx n_start, const double *start) {
-  size_t n = (size_t)n_start, d = (size_t)f->d;
-  atvi_idx cap = n_start > ATVI_BATCH ? n_start : ATVI_BATCH;
+static atvi_status take_room(finder *f, atvi_idx n_climb) {
+  size_t n = (size_t)n_climb, d = (size_t)f->d;
+  atvi_idx cap = n_climb > ATVI_BATCH ? n_climb : ATVI_BATCH;
   if (cap < 2 * f->d) cap = 2 * f->d;
-  atvi_climb *climb;
   ATVI_TRY(atvi_infer_climb_batch_new(f->s, f->pool, cap, &f->batch));
-  ATVI_TRY(atvi_infer_climbs_new(f->pool, f->d, n_start, start, &climb));
   f->climb = atvi_pool_take(f->pool, n, sizeof *f->climb);
   f->end = atvi_pool_take(f->pool, n, sizeof *f->end);
   f->left = atvi_pool_take(f->pool, n, sizeof *f->left);
+  f->open = atvi_pool_take(f->pool, n, sizeof *f->open);
   f->same = atvi_pool_take(f->pool, n, sizeof *f->same);
   f->value = atvi_pool_take(f->pool, d, sizeof *f->value);
   f->vector = atvi_pool_take(f->pool, d * d, sizeof *f->vector);
   f->a = atvi_pool_take(f->pool, d * d, sizeof *f->a);
   f->step = atvi_pool_take(f->pool, d, sizeof *f->step);
   f->g = atvi_pool_take(f->pool, d, sizeof *f->g);
-  if (atvi_pool_failed(f->pool)) return ATVI_ENOMEM;
-  for (size_t k = 0; k < n; k++) f->climb[k] = &climb[k];
+  return atvi_pool_failed(f->pool) ? ATVI_ENOMEM : ATVI_OK;
+}
+
+/* What a Newton step would gain at a peak, where the gradient is g. */
+static double left_at(const finder *f, const atvi_peak *p, const double *g) {
+  double gain = 0;
+  for (atvi_idx i = 0; i < f->d; i++) {
+    double part = 0;
+    for (atvi_idx j = i; j < f->d; j++) part += p->chol[j * f->d + i] * g[j];
+    gain += 0.5 * part * part;
+  }
+  return gain;
+}
+
+/* Those of climb[known->n] that are maxima, with the log pi that they had, are ends; the others are to be run. */
+static void take_known(finder *f, const atvi_modes *known, atvi_climb *climb) {
+  f->batch.B = known->n;
+  for (atvi_idx k = 0; k < known->n; k++) atvi_infer_climb_batch_put(&f->batch, k, 0, climb[k].x, climb[k].x);
+  atvi_infer_climb_batch_eval(&f->batch, true);
+  for (atvi_idx k = 0; k < known->n; k++) {
+    const atvi_peak *p = &known->mode[k];
+    double value = atvi_infer_climb_batch_get(&f->batch, k, climb[k].g);
+    if (fabs(value - p->log_pi) < ATVI_TINY && left_at(f, p, climb[k].g) < ATVI_TINY) {
+      climb[k].f = value;
+      climb[k].gain = 0;
+      climb[k].ended = true;
+      f->end[f->n++] =
+          (end){.climb = &climb[k], .known = p, .hits = p->hits, .log_evidence = p->log_evidence};
+    } else {
+      f->climb[f->n_climb++] = &climb[k];
+    }
+  }
+}
+
+static atvi_status prepare(finder *f, const atvi_modes *known, atvi_idx n_start, const double *start) {
+  atvi_idx d = f->d, n = known->n + n_start;
+  double *x = atvi_pool_take(f->pool, (size_t)(d * n), sizeof *x);
+  atvi_climb *climb;
+  ATVI_TRY(take_room(f, n));
+  for (atvi_idx i = 0; i < d; i++) {
+    for (atvi_idx k = 0; k < known->n; k++) x[i * n + k] = known->mode[k].x[i];
+    memcpy(x + i * n + known->n, start + i * n_start, (size_t)n_start * sizeof *x);
+  }
+  ATVI_TRY(atvi_infer_climbs_new(f->pool, d, n, x, &climb));
+  take_known(f, known, climb);
+  for (atvi_idx k = known->n; k < n; k++) f->climb[f->n_climb++] = &climb[k];
   return ATVI_OK;
 }
 
 /* Outside the box the surjection has copies of every mode, lower ones and separated by a barrier: the climb begins
  * anew at the image inside. Returns whether any did. */
-static bool fold_back(finder *f, atvi_idx n_start) {
+static bool fold_back(finder *f) {
   bool any = false;
-  for (atvi_idx k = 0; k < n_start; k++) {
+  for (atvi_idx k = 0; k < f->n_climb; k++) {
     atvi_climb *c = f->climb[k];
     bool moved = false;
     for (atvi_idx j = 0; j < f->d; j++) {
@@ -335,11 +404,11 @@ static bool fold_back(finder *f, atvi_idx n_start) {
   return any;
 }
 
-/* Climbs f->climb[n] to their ends. False: asked to stop. */
-static bool climb(finder *f, atvi_idx n, int iterations) {
+/* Climbs to their ends. False: asked to stop. */
+static bool climb(finder *f, int iterations) {
   for (int fold = 0; fold < ATVI_REPEATS; fold++) {
-    if (!fold_back(f, n) && fold > 0) break;
-    if (!atvi_infer_climbs_run(&f->batch, n, f->climb, iterations)) return false;
+    if (!fold_back(f) && fold > 0) break;
+    if (!atvi_infer_climbs_run(&f->batch, f->n_climb, f->climb, iterations)) return false;
   }
   return true;
 }
@@ -347,19 +416,21 @@ static bool climb(finder *f, atvi_idx n, int iterations) {
 /* The ends that are left go on, as far as they have not ended. Climbs end where little is to be gained in the
  * directions they know; those of rivals must know better. */
 static bool go_on(finder *f, int iterations, bool strict) {
+  f->n_climb = 0;
   for (atvi_idx k = 0; k < f->n; k++) {
-    f->climb[k] = f->end[k].climb;
-    if (strict && f->n > 1) atvi_infer_climb_resume(f->climb[k], f->d);
+    if (f->end[k].known) continue;
+    f->climb[f->n_climb++] = f->end[k].climb;
+    if (strict && f->n > 1) atvi_infer_climb_resume(f->end[k].climb, f->d);
   }
-  return climb(f, f->n, iterations);
+  return climb(f, iterations);
 }
 
 /* A third of the way suffices to see that most climbs are on one hill. Few evaluations remain to be made if a stop was asked
  * for: those that the best end needs. */
-static void find_ends(finder *f, const atvi_modes_opts *opts, atvi_idx n_start, atvi_idx most) {
+static void find_ends(finder *f, const atvi_modes_opts *opts, atvi_idx most) {
   int third = (opts->iterations + 2) / 3;
-  bool on = climb(f, n_start, third);
-  for (atvi_idx k = 0; k < n_start; k++)
+  bool on = climb(f, third);
+  for (atvi_idx k = 0; k < f->n_climb; k++)
     if (isfinite(f->climb[k]->f)) f->end[f->n++] = (end){.climb = f->climb[k], .hits = 1};
   if (on && f->n > 0) {
     merge(f, ATVI_TOPS, true);
@@ -383,16 +454,23 @@ static atvi_status hand_over(finder *f, int most, atvi_pool *pool, atvi_modes *o
       f->end[k - 1] = swap;
     }
   if (f->n > most) f->n = most;
-  out->mode = atvi_pool_take(pool, (size_t)f->n, sizeof *out->mode);
+  atvi_peak *mode = atvi_pool_take(pool, (size_t)f->n, sizeof *mode);
+  if (!mode) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < f->n; k++) {
+    const end *e = &f->end[k];
+    if (e->known) {
+      mode[k] = *e->known;
+      mode[k].hits = e->hits;
+      continue;
+    }
     double *room = atvi_pool_take(pool, d + d * d, sizeof *room);
     if (!room) return ATVI_ENOMEM;
-    const end *e = &f->end[k];
     memcpy(room, e->climb->x, d * sizeof *room);
     memcpy(room + d, e->hess, d * d * sizeof *room);
-    out->mode[k] = (atvi_peak){
+    mode[k] = (atvi_peak){
         .log_pi = e->climb->f, .log_evidence = e->log_evidence, .x = room, .chol = room + d, .hits = e->hits};
   }
+  out->mode = mode;
   out->n = f->n;
   return ATVI_OK;
 }
@@ -400,14 +478,12 @@ static atvi_status hand_over(finder *f, int most, atvi_pool *pool, atvi_modes *o
 static atvi_status find(finder *f, const atvi_modes_opts *opts, atvi_pool *pool, atvi_idx n_start,
                         const double *start, atvi_modes *out) {
   atvi_idx most = 2 * (atvi_idx)opts->most; /* by log pi; the widths may turn the order about */
-  ATVI_TRY(prepare(f, n_start, start));
+  ATVI_TRY(prepare(f, out, n_start, start));
   f->batch.late = opts->late;
   f->batch.user = opts->user;
-  find_ends(f, opts, n_start, most);
-  if (f->n > 0) {
-    ATVI_TRY(approximate(f, most));
-    ATVI_TRY(hand_over(f, opts->most, pool, out));
-  }
+  find_ends(f, opts, most);
+  if (f->n > 0) ATVI_TRY(approximate(f, most));
+  ATVI_TRY(hand_over(f, opts->most, pool, out));
   out->evaluations = f->batch.evaluations;
   return ATVI_OK;
 }
@@ -417,7 +493,6 @@ atvi_status atvi_infer_modes_find(const atvi_space *s, const atvi_modes_opts *op
   atvi_modes_opts use = opts ? *opts : atvi_infer_modes_defaults();
   finder f = {.s = s, .d = s->d};
   ATVI_ASSERT(use.iterations >= 1 && use.most >= 1 && n_start >= 0);
-  *out = (atvi_modes){0};
   if (n_start == 0) return ATVI_OK;
   ATVI_TRY(atvi_pool_new(s->ctx, &f.pool));
   atvi_status status = find(&f, &use, pool, n_start, start, out);

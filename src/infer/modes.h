@@ -16,6 +16,7 @@ typedef struct {
   int hits;            /* climbs that ended here */
   bool probed;         /* log_probe is known: log of the integral by draws around it */
   double log_probe;
+  bool scanned; /* lines through it have been looked at */
 } atvi_peak;
 
 typedef struct {
@@ -35,7 +36,8 @@ atvi_modes_opts atvi_infer_modes_defaults(void); /* 60, 8 */
 
 /* Climbs from start[d][n_start], all at once, one batched evaluation with gradient per iteration. Starts that cannot be evaluated
  * are left out. Modes more than 20 nats below the best are not reported; surjections' copies of a mode outside the box are
- * taken for what they are. opts NULL: defaults. Pieces of *out come from pool. The result does not depend on the number of
+ * taken for what they are. *out may hold modes that are known, as from an earlier call: where log pi is still what it
+ * was, they are not climbed or measured again; elsewhere they are starts. opts NULL: defaults. Pieces of *out come from pool. The result does not depend on the number of
  * threads. A stop request ends it early with the best end so far, if there is any.
  * Errors: ENOMEM; *out is then empty. */
 ATVI_CHECKED atvi_status atvi_infer_modes_find(const atvi_space *s, const atvi_modes_opts *opts,

@@ -122,14 +122,10 @@ atvi_status atvi_infer_vi_mirror_peaks(atvi_vi *v, atvi_idx *n, double **x) {
       atvi_infer_mirror_image(&v->mirrors.mirror[g], d, 1, theta + k * d, theta + got * d);
       got += !is_known(v, got, theta, theta + got * d);
     }
-  *n = got > v->modes.n ? got : 0;
+  *n = got - v->modes.n;
   for (atvi_idx k = 0; k < *n; k++) {
-    double *at = v->scratch;
-    if (k < v->modes.n)
-      at = v->modes.mode[k].x;
-    else
-      atvi_infer_space_inv(v->space, 1, theta + k * d, at);
-    for (atvi_idx i = 0; i < d; i++) (*x)[i * *n + k] = at[i];
+    atvi_infer_space_inv(v->space, 1, theta + (v->modes.n + k) * d, v->scratch);
+    for (atvi_idx i = 0; i < d; i++) (*x)[i * *n + k] = v->scratch[i];
   }
   return ATVI_OK;
 }

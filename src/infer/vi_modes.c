@@ -394,6 +394,7 @@ static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
   ATVI_TRY(atvi_infer_vi_straighten(v, m, &changed));
   if (!changed) return ATVI_OK;
   atvi_infer_space_inv(v->space, n, theta, theta);
+  v->modes.n = 0;
   ATVI_TRY(find_summits(v, n, theta));
   return take_summit(v, m, found);
 }
@@ -424,7 +425,7 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   opts.late = is_late;
   opts.user = v;
   for (atvi_idx k = 0; k < n_branch && status == ATVI_OK; k++) {
-    atvi_modes m;
+    atvi_modes m = {0};
     atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, ATVI_TOPS,
                            start);
     atvi_model_evaluator_set_branch(v->ev, k);
@@ -464,58 +465,132 @@ static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
   return got;
 }
 
-static atvi_status climb_from(atvi_vi *v, atvi_idx n, const double *start) {
-  atvi_modes_opts opts = atvi_infer_modes_defaults();
-  opts.most = ATVI_VI_PARTS;
-  opts.late = is_late;
-  opts.user = v;
-  return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes);
-}
-
-/* How many of the peaks may hold a part of the posterior, and the log of the evidence of all of them. */
-static atvi_idx peaks_that_matter(const atvi_vi *v, double *log_all) {
+/* How many of the peaks, best first, may hold a part of the posterior. */
+static atvi_idx peaks_that_matter(const atvi_vi *v) {
   atvi_idx n = 0;
-  *log_all = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->modes.n; k++)
-    *log_all = atvi_math_log_add(*log_all, v->modes.mode[k].log_evidence);
-  for (atvi_idx k = 0; k < v->modes.n; k++) n += v->modes.mode[k].log_evidence > *log_all - ATVI_NEGLIGIBLE;
+  double all = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->modes.n; k++) all = atvi_math_log_add(all, v->modes.mode[k].log_evidence);
+  while (n < v->modes.n && v->modes.mode[n].log_evidence > all - ATVI_NEGLIGIBLE) n++;
   return n;
 }
 
-/* Climbs from points that have some coordinates of one peak and the others of another: where coordinates have alternatives of their own, a maximum that no climb has
- * found is often made of two that some did. As long as that finds more of the posterior. */
+/* The same of those that q lacks, in any order. *log_all: log of what they and q have of the posterior. */
+static atvi_idx peaks_lacking(atvi_vi *v, double *log_all) {
+  const atvi_peak *p = v->modes.mode;
+  atvi_idx n = v->modes.n, lacking = 0;
+  double have[ATVI_VI_PARTS], part[ATVI_VI_PARTS];
+  atvi_cloud c = v->room;
+  c.cap = c.n = n;
+  for (atvi_idx k = 0; k < n; k++)
+    for (atvi_idx i = 0; i < v->d; i++) c.x[i * n + k] = p[k].x[i];
+  atvi_infer_vi_log_mass(v, v->n_part, &c, n, part, have);
+  *log_all = atvi_infer_vi_all_evidence(v);
+  for (atvi_idx k = 0; k < n; k++) {
+    if (have[k] > p[k].log_pi - v->tuning.missed) continue;
+    have[lacking++] = p[k].log_evidence;
+    *log_all = atvi_math_log_add(*log_all, p[k].log_evidence);
+  }
+  n = lacking;
+  lacking = 0;
+  for (atvi_idx k = 0; k < n; k++) lacking += have[k] > *log_all - ATVI_NEGLIGIBLE;
+  return lacking;
+}
+
+/* Of several modes that all attract as many climbs, one in e^4 stays unseen by four climbs for each: so many, then, in vain are enough. A maximum that q has is one of many
+ * on a rough hill, or the peak of a component. */
+static atvi_idx climbs_enough(atvi_vi *v) {
+  double log_all;
+  atvi_idx lacking = peaks_lacking(v, &log_all);
+  return ATVI_REPEATS * (v->n_part > lacking ? v->n_part : lacking + 1);
+}
+
+/* Adds to the peaks known, and counts climbs that found no more of the posterior. */
+static atvi_status climb_from(atvi_vi *v, atvi_idx n, const double *start) {
+  atvi_modes_opts opts = atvi_infer_modes_defaults();
+  double before, now;
+  opts.most = ATVI_VI_PARTS;
+  opts.late = is_late;
+  opts.user = v;
+  peaks_lacking(v, &before);
+  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  peaks_lacking(v, &now);
+  v->climbed += (double)v->modes.evaluations;
+  v->in_vain = now > before + ATVI_SLIGHT ? 0 : v->in_vain + n;
+  return ATVI_OK;
+}
+
+/* Lines through a peak, along every coordinate: points that are higher than their neighbours, but not the peak's own hill, to start[d][ld] from column `at` on, at most
+ * `most`, the highest. Returns how many. */
+static atvi_idx line_tops(atvi_vi *v, const atvi_peak *p, atvi_idx most, double *start, atvi_idx ld,
+                          atvi_idx at) {
+  atvi_idx d = v->d, m = ATVI_VI_GLANCE / d > ATVI_TOPS ? ATVI_VI_GLANCE / d : ATVI_TOPS, n = d * m, got = 0;
+  atvi_idx top[ATVI_VI_PARTS];
+  atvi_cloud c = v->room;
+  double *z = v->scratch; /* [d][m] */
+  ATVI_ASSERT(most <= ATVI_VI_PARTS && n <= ATVI_VI_LOOK);
+  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, m, z);
+  for (atvi_idx i = 0; i < d; i++) {
+    atvi_math_sort(m, z + i * m, NULL, z + n);
+    for (atvi_idx j = 0; j < d; j++)
+      for (atvi_idx k = 0; k < m; k++) c.x[j * n + i * m + k] = i == j ? z[i * m + k] : p->x[j];
+  }
+  atvi_infer_space_eval(
+      v->space, &(atvi_space_batch){.B = n, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
+  for (atvi_idx j = 0; j < n; j++) {
+    const double *l = c.log_pi + j, *at_z = z + j, *own = p->x + j / m;
+    bool first = j % m == 0, last = j % m == m - 1;
+    bool higher = isfinite(*l) && (first || !(l[-1] > *l)) && (last || !(l[1] > *l));
+    bool beside = (first || at_z[-1] < *own) && (last || at_z[1] > *own);
+    if (!higher || beside) continue;
+    atvi_idx k = got < most ? got++ : most;
+    for (; k > 0 && c.log_pi[top[k - 1]] < *l; k--)
+      if (k < most) top[k] = top[k - 1];
+    if (k < most) top[k] = j;
+  }
+  for (atvi_idx k = 0; k < got; k++)
+    for (atvi_idx i = 0; i < d; i++) start[i * ld + at + k] = c.x[i * n + top[k]];
+  return got;
+}
+
+/* A child of a peak and of another one, or of a point of the prior, which x[d] has: of one it has a random share of the coordinates, of the other the rest. */
+static void beget(const atvi_vi *v, atvi_rng *r, atvi_idx n_matter, bool other_peak, double *x, atvi_idx ld) {
+  atvi_idx n = v->modes.n, a = (atvi_idx)(atvi_math_rng_uniform(r) * (double)n_matter), b = a;
+  if (other_peak && n > 1) b = (a + 1 + (atvi_idx)(atvi_math_rng_uniform(r) * (double)(n - 1))) % n;
+  double share = atvi_math_rng_uniform(r);
+  for (atvi_idx i = 0; i < v->d; i++) {
+    bool first = atvi_math_rng_uniform(r) < share;
+    if (first || b != a) x[i * ld] = v->modes.mode[first ? a : b].x[i];
+  }
+}
+
+/* Climbs from high points on lines through the peaks known, and from children of these: where coordinates have alternatives of their own, a maximum that no climb has
+ * found differs from one that is known in one coordinate, or is made of two of them. Until climbs have taken their part of the runs, and enough of them found no more
+ * of the posterior. */
 static atvi_status recombine(atvi_vi *v) {
   atvi_idx d = v->d, born = ATVI_VI_PARTS / 2;
-  double before, now;
-  atvi_idx n_matter = peaks_that_matter(v, &now);
-  double *start = atvi_pool_take(v->pool, (size_t)(d * (ATVI_VI_PARTS + born)), sizeof *start);
+  double *start = atvi_pool_take(v->pool, (size_t)(d * born), sizeof *start);
   if (!start) return ATVI_ENOMEM;
-  for (int k = 0; k < ATVI_REPEATS && v->modes.n > 1 && !atvi_infer_vi_over(v); k++) {
-    atvi_idx n_mode = v->modes.n, n = n_mode + born;
+  for (int k = 0; v->modes.n > 0 && !atvi_infer_vi_over(v); k++) {
+    bool due = v->climbed < ATVI_SMALL * (double)atvi_model_evaluator_count(v->ev);
+    if (!due && (v->in_vain >= climbs_enough(v) || k >= ATVI_ROUNDS)) break;
+    atvi_idx n = 0, n_matter = peaks_that_matter(v);
     atvi_rng r = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_POPULATION, v->scramble++ << 13, UINT32_MAX);
-    for (atvi_idx j = 0; j < n; j++) {
-      atvi_idx a = j, b = j;
-      if (j >= n_mode) {
-        a = (atvi_idx)(atvi_math_rng_uniform(&r) * (double)n_matter);
-        b = (a + 1 + (atvi_idx)(atvi_math_rng_uniform(&r) * (double)(n_mode - 1))) % n_mode;
-      }
-      for (atvi_idx i = 0; i < d; i++)
-        start[i * n + j] = v->modes.mode[j < n_mode || atvi_math_rng_uniform(&r) < ATVI_HALF ? a : b].x[i];
+    atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, born, start);
+    for (atvi_idx j = 0; j < n_matter && n < born / 2 && !v->wide; j++) {
+      if (v->modes.mode[j].scanned) continue;
+      n += line_tops(v, &v->modes.mode[j], born / 2 - n, start, born, n);
+      v->modes.mode[j].scanned = true;
     }
-    before = now;
-    ATVI_TRY(climb_from(v, n, start));
-    n_matter = peaks_that_matter(v, &now);
-    if (!(now > before + ATVI_SLIGHT)) break;
+    for (atvi_idx j = n; j < born; j++) beget(v, &r, n_matter, j % 2, start + j, born);
+    ATVI_TRY(climb_from(v, born, start));
   }
   return ATVI_OK;
 }
 
-/* Climbs from the peaks known, from points of the prior, from draws of hotter temperatures, and from points that q lacks. Of several modes that all attract as many climbs,
- * one in e^4 stays unseen by four climbs for each: so many, then, start anywhere. */
+/* Climbs from points of the prior, from draws of hotter temperatures, from points that q lacks, and from what is found. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
-  double log_all;
-  atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, n_mode = v->modes.n, n_matter = peaks_that_matter(v, &log_all);
-  atvi_idx fresh = n_matter > 1 ? ATVI_REPEATS * n_matter : n_mode > 0 ? 0 : half, known = n_mode + fresh;
+  atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, enough = climbs_enough(v);
+  atvi_idx fresh = v->modes.n == 0 ? half : enough > v->in_vain ? enough - v->in_vain : 0;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
   v->looked = v->n_part;
   v->log_missing = v->log_absent = -HUGE_VAL;
@@ -526,17 +601,16 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx n_top = 0;
   double *top = NULL;
   if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
-  atvi_idx n_known = known + n_top, n_far = n_known + (v->missing.n > 0 ? half : 0), ld = n_far + half;
+  atvi_idx n_near = fresh + n_top, n_far = n_near + (v->missing.n > 0 ? half : 0), ld = n_far + half;
   double *start = atvi_pool_take(v->pool, (size_t)(d * (ld + fresh)), sizeof *start), *first = start + d * ld;
   if (!start) return ATVI_ENOMEM;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, fresh, first);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = 0; k < n_far; k++) {
-      atvi_idx j = (k - n_known) * v->missing.n / half;
-      start[i * ld + k] = k >= n_known  ? v->missing.x[i * v->missing.cap + j]
-                          : k >= known  ? top[i * n_top + k - known]
-                          : k >= n_mode ? first[i * fresh + k - n_mode]
-                                        : v->modes.mode[k].x[i];
+      atvi_idx j = (k - n_near) * v->missing.n / half;
+      start[i * ld + k] = k >= n_near  ? v->missing.x[i * v->missing.cap + j]
+                          : k >= fresh ? top[i * n_top + k - fresh]
+                                       : first[i * fresh + k];
     }
   atvi_idx n = n_far + path_tops(v, start, ld, n_far);
   for (atvi_idx i = 1; i < d && n < ld; i++)

@@ -23,6 +23,8 @@ typedef struct {
   double blame;
   /* What one of its draws is worth, of an independent one. */
   double worth;
+  /* Root of the mean square of the weights of its draws, in units of their mean; 1 or more. */
+  double spread;
   /* It is the normal distribution that a place looked like, without training. */
   bool plain;
 } atvi_vi_part;
@@ -59,6 +61,9 @@ typedef struct {
   atvi_idx n_part;
   /* What the search found: maxima, and points where q lacks the posterior with the log of the integral over such places. */
   atvi_modes modes;
+  /* Evaluations of climbs that looked for maxima; how many climbs have found no more of the posterior since one did. */
+  double climbed;
+  atvi_idx in_vain;
   atvi_cloud missing, wanderers;
   double log_missing;
   /* The log of the integral over those of such places where there will be next to no draws. */

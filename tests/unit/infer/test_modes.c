@@ -159,7 +159,7 @@ static void most_is_kept_to(void) {
   toy_set(&t, 2, -10, 10);
   found f = seek(&t, NULL, 1, 1);
   double x[2 * STARTS];
-  atvi_modes m;
+  atvi_modes m = {0};
   draw_starts(2, 1, x);
   CHECK_OK(
       atvi_infer_modes_find(f.s, &(atvi_modes_opts){.iterations = 60, .most = 1}, f.pool, STARTS, x, &m));
@@ -349,13 +349,43 @@ static void ill_conditioned(void) {
   }
 }
 
+/* Modes that are known are neither climbed nor measured again, but where log pi is not what it was. */
+static void known_modes_stay(void) {
+  toy t = {.lik = three};
+  toy_set(&t, 6, -10, 10);
+  found f = seek(&t, NULL, 5, 1);
+  atvi_modes before = f.m;
+  atvi_peak kept[TOY_MAX];
+  double x[6];
+  CHECK(before.n == 3);
+  memcpy(kept, before.mode, (size_t)before.n * sizeof *kept);
+  for (atvi_idx j = 0; j < 6; j++) x[j] = kept[0].x[j] + 0.013 * (double)(j + 1);
+  CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, 1, x, &f.m));
+  CHECK_INT(f.m.n, before.n);
+  CHECK(f.m.evaluations < before.evaluations / 4);
+  for (atvi_idx k = 0; k < f.m.n; k++) {
+    CHECK(f.m.mode[k].x == kept[k].x && f.m.mode[k].log_evidence == kept[k].log_evidence);
+    CHECK_INT(f.m.mode[k].hits, kept[k].hits + (k == 0));
+  }
+  /* one that is not where it was said to be */
+  kept[1].log_pi += 0.3;
+  f.m = (atvi_modes){.n = 3, .mode = kept};
+  CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, 1, x, &f.m));
+  CHECK_INT(f.m.n, 3);
+  for (atvi_idx k = 0; k < 3; k++) {
+    CHECK((f.m.mode[k].x == kept[k].x) == (k != 1));
+    CHECK_ABS(f.m.mode[k].log_pi, before.mode[k].log_pi, 1e-3);
+  }
+  done_with(f);
+}
+
 /* One climb alone has all iterations, and as many again: from a corner of the banana. */
 static void one_start(void) {
   toy t = {.lik = banana};
   toy_set(&t, 6, -3, 5);
   found f = seek(&t, NULL, 1, 1);
   const double x[6] = {1.27, 1.83, -1.95, -0.71, 0.52, 1.11};
-  atvi_modes m;
+  atvi_modes m = {0};
   CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, 1, x, &m));
   CHECK_INT(m.n, 1);
   CHECK_INT(m.mode[0].hits, 1);
@@ -397,6 +427,7 @@ static void stop_is_heard(void) {
   draw_starts(6, 5, x);
   for (int after = 0; after <= 6; after += 3) {
     int left = after;
+    f.m = (atvi_modes){0};
     atvi_ctx_set_stop(f.ctx, stop_at_zero, &left);
     CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, STARTS, x, &f.m));
     CHECK_INT(f.m.n, after > 0);
@@ -415,6 +446,7 @@ static void memory_may_fail(void) {
   draw_starts(6, 5, x);
   for (bool ok = false; !ok; failed += !ok) {
     atvi_pool *pool;
+    f.m = (atvi_modes){0};
     CHECK_OK(atvi_pool_new(f.ctx, &pool));
     long live = test_live;
     test_fail_at = test_allocs + failed + 1;
@@ -439,6 +471,6 @@ TESTS({"normal_is_exact", normal_is_exact}, {"normal_prior", normal_prior},
       {"low_modes_are_left_out", low_modes_are_left_out}, {"banana_is_one", banana_is_one},
       {"flat_is_one", flat_is_one}, {"failures_are_gone_round", failures_are_gone_round},
       {"nothing_to_be_found", nothing_to_be_found}, {"mode_at_a_bound", mode_at_a_bound},
-      {"ill_conditioned", ill_conditioned}, {"one_start", one_start},
+      {"ill_conditioned", ill_conditioned}, {"one_start", one_start}, {"known_modes_stay", known_modes_stay},
       {"threads_do_not_matter", threads_do_not_matter}, {"stop_is_heard", stop_is_heard},
       {"memory_may_fail", memory_may_fail})

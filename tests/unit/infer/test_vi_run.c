@@ -261,9 +261,12 @@ static void a_component_that_fits_is_kept(void) {
     CHECK_OK(atvi_infer_vi_seek(&w->v));
     CHECK_OK(atvi_infer_vi_cover(&w->v));
     CHECK_MSG(w->v.n_part >= 2, "seed %d: %td components", (int)seed, w->v.n_part);
-    for (atvi_idx k = 2; k < w->v.n_part;
-         k++) /* that fringe may have a component, which counts for next to nothing */
-      CHECK(w->v.part[k].log_evidence < w->v.part[1].log_evidence + log(0.01));
+    for (atvi_idx k = 2; k < w->v.n_part; k++) {
+      /* that fringe may have a component, which counts for next to nothing, or was trained and then is where the one of the peak is */
+      atvi_cloud c = atvi_infer_vi_glance(&w->v, &w->v.part[k].at, ATVI_VI_TEST);
+      bool faint = w->v.part[k].log_evidence < w->v.part[1].log_evidence + log(0.01);
+      CHECK(faint || atvi_infer_vi_missed_share(&w->v, 2, &c) < 0.1);
+    }
     CHECK_ABS(w->v.part[1].log_evidence, D * (lgamma(0.5) - log(50.0)), 0.05);
     atvi_vi_weights weights = {0};
     CHECK_OK(atvi_infer_vi_weigh(&w->v, &weights, false));
