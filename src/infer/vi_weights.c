@@ -110,11 +110,6 @@ static void drop_stale(const atvi_vi *v, atvi_vi_weights *w) {
 
 /* ---- drawing ---- */
 
-/* Draws per block for the effective size wanted, from what the last draws were worth. */
-static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
-  return (atvi_idx)(atvi_infer_vi_draws(v, w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0) / BLOCKS);
-}
-
 /* have[k]: draws per block of each component. */
 static void count(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx *have) {
   for (atvi_idx k = 0; k < v->n_part; k++) have[k] = 0;
@@ -125,12 +120,24 @@ static void count(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx *have) {
   for (atvi_idx k = 0; k < v->n_part; k++) have[k] = (have[k] + BLOCKS - 1) / BLOCKS;
 }
 
-/* need[k]: draws per block that are lacking for `per` of them in all, shared out by the evidence of the components. At least as many as there
+/* Shares of the draws with which the sum of squared weights is smallest: of a part c of the posterior, whose draws vary by the factor s, c s. */
+static void best_shares(const atvi_vi *v, double *share) {
+  double all = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    const atvi_vi_part *p = &v->part[k];
+    share[k] = p->log_evidence + (p->drawn > 0 && p->spread > 1 ? log(p->spread) : 0);
+    all = atvi_math_log_add(all, share[k]);
+  }
+  for (atvi_idx k = 0; k < v->n_part; k++)
+    share[k] = isfinite(all) && v->n_part > 1 ? exp(share[k] - all) : 1 / (double)v->n_part;
+}
+
+/* need[k]: draws per block that are lacking for `per` of them in all, in the best shares. At least as many as there
  * are, so that a component which is new or was dropped does not fall behind the others. */
 static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, atvi_idx *need) {
-  double all = atvi_infer_vi_all_evidence(v), share[ATVI_VI_PARTS], most = 0, there = 0, sum = 0;
+  double share[ATVI_VI_PARTS], most = 0, there = 0, sum = 0;
+  best_shares(v, share);
   for (atvi_idx k = 0; k < v->n_part; k++) {
-    share[k] = isfinite(all) && v->n_part > 1 ? exp(v->part[k].log_evidence - all) : 1 / (double)v->n_part;
     most = fmax(most, (double)have[k] / share[k]);
     there += (double)have[k];
   }
@@ -236,6 +243,7 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   for (atvi_idx k = 0; k < v->n_part; k++) {
     v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
     v->part[k].worth = square[k] > 0 ? mass[k] / (square[k] * (double)w->c.n) : 1;
+    v->part[k].spread = mass[k] > 0 ? sqrt(square[k] * v->part[k].share * (double)w->c.n) / mass[k] : 1;
     v->part[k].log_evidence = w->psis.log_mean + log(fmax(mass[k], 1 / (double)w->c.n));
   }
 }
@@ -456,6 +464,29 @@ bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
     square += e * e;
   }
   return sum * sum > ATVI_SMALL * (double)most * square;
+}
+
+/* What a draw will be worth, of an independent one, when the components have their best shares of the draws. Now each has a
+ * least number, so that many small ones take most of the draws: E_q'[(pi/q')^2] = E_q[(pi/q) (pi/q')]. */
+static double worth_to_come(atvi_vi *v, const atvi_vi_weights *w) {
+  const atvi_idx n = w->c.n;
+  double now[ATVI_VI_PARTS], share[ATVI_VI_PARTS], *log_q = w->work, sum = 0;
+  if (n == 0 || v->n_part == 1) return n > 0 ? w->psis.ess / (double)n : 0;
+  best_shares(v, share);
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    now[k] = v->part[k].share;
+    v->part[k].share = share[k];
+  }
+  atvi_infer_vi_log_q(v, &w->c, n, w->part_q, log_q);
+  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share = now[k];
+  for (atvi_idx j = 0; j < n; j++)
+    if (w->w[j] > 0) sum += w->w[j] * w->w[j] * (double)n * exp(w->c.log_q[j] - log_q[j]);
+  return 1 / sum;
+}
+
+/* Draws per block for the effective size wanted. */
+static atvi_idx enough(atvi_vi *v, const atvi_vi_weights *w) {
+  return (atvi_idx)(atvi_infer_vi_draws(v, worth_to_come(v, w)) / BLOCKS);
 }
 
 atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
