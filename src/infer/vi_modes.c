@@ -147,9 +147,9 @@ static bool training_pays(const atvi_vi *v, double share, double c) {
   return atvi_infer_vi_saving(v, c, share, 0) > atvi_infer_vi_round_runs(v) * (v->tuning.halvings + 1);
 }
 
-/* Trains the newest component, which stands for a part c of the posterior. *astray: it is of no use, as it went over to the others. One of which these have a
- * good part may overlap them. */
-static atvi_status train_newest(atvi_vi *v, double c, bool overlaps, bool *astray) {
+/* Trains the newest component, which stands for a part c of the posterior; *share: what a draw of it is worth for that, 0 if it is of no use, as it went over to the
+ * others. One of which these have a good part may overlap them. */
+static atvi_status train_newest(atvi_vi *v, double c, bool overlaps, double *share) {
   atvi_vi_part *part = &v->part[v->n_part - 1];
   bool learned;
   atvi_cloud seen;
@@ -158,8 +158,9 @@ static atvi_status train_newest(atvi_vi *v, double c, bool overlaps, bool *astra
   ATVI_TRY(atvi_infer_vi_learn_part(v, &part->at, c, &learned));
   if (!learned && !atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, c, overlaps ? NULL : is_astray).done)
     v->converged = false;
-  part->log_evidence = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
-  *astray = !overlaps && is_astray(v, &seen);
+  atvi_vi_quality quality = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen);
+  part->log_evidence = quality.log_evidence;
+  *share = !overlaps && is_astray(v, &seen) ? 0 : quality.share;
   return ATVI_OK;
 }
 
@@ -171,21 +172,23 @@ bool atvi_infer_vi_is_unripe(const atvi_vi *v, atvi_idx k) {
   return v->part[k].plain && training_pays(v, v->part[k].worth, part_share(v, k));
 }
 
-/* Few draws said that such a component would do. */
+/* Few draws said that such a component would do. Where training does not make it better it stays as it is, with the draws that it has. */
 atvi_status atvi_infer_vi_ripen(atvi_vi *v) {
   atvi_member before;
-  bool astray;
   if (!atvi_infer_vi_member_new(v, NULL, NULL, &before)) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
     if (!atvi_infer_vi_is_unripe(v, k)) continue;
     atvi_vi_part *last = &v->part[v->n_part - 1], swap = v->part[k];
+    double share, share_before;
     v->part[k] = *last;
     *last = swap;
     atvi_infer_vi_member_copy(v, &last->at, &before);
-    ATVI_TRY(train_newest(v, part_share(v, v->n_part - 1), false, &astray));
-    if (astray) {
+    share_before = atvi_infer_vi_judge(v, &before, v->scramble++, NULL).share;
+    ATVI_TRY(train_newest(v, part_share(v, v->n_part - 1), false, &share));
+    if (!(share > share_before)) {
       atvi_infer_vi_member_copy(v, &before, &last->at);
       last->log_evidence = swap.log_evidence;
+      last->drawn = swap.drawn;
     }
     swap = v->part[k];
     v->part[k] = *last;
@@ -248,11 +251,11 @@ static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
   if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   if (training_pays(v, f->share, c) || (!is_peak && is_missed(f))) {
     place after = *f;
-    bool astray;
+    double share;
     v->n_part++;
-    ATVI_TRY(train_newest(v, c, !is_missed(f), &astray));
+    ATVI_TRY(train_newest(v, c, !is_missed(f), &share));
     look_at(v, &after, 0);
-    if (!astray && after.log_lacking <= f->log_lacking - log(2)) return ATVI_OK;
+    if (share > 0 && after.log_lacking <= f->log_lacking - log(2)) return ATVI_OK;
     v->n_part--;
     if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
   }

@@ -163,6 +163,7 @@ atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w) {
   begin(&s, w);
   for (int line = 0; line < lines && !atvi_infer_vi_late(v); line++) {
     move(&s, line);
+    if (3 * line == lines - lines % 3 && !is_unknown(&s, w)) return ATVI_OK; /* back already */
     if (3 * line >= lines) see(&s);
   }
   return s.seen > (double)(v->d * (atvi_idx)v->tuning.per_dim) && is_unknown(&s, w) ? add(&s) : ATVI_OK;

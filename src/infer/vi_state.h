@@ -23,8 +23,8 @@ typedef struct {
   double blame;
   /* What one of its draws is worth, of an independent one. */
   double worth;
-  /* Root of the mean square of the weights of its draws, in units of their mean; 1 or more. */
-  double spread;
+  /* Share of the draws that it ought to have, in any unit; 0: not known. */
+  double claim;
   /* It is the normal distribution that a place looked like, without training. */
   bool plain;
 } atvi_vi_part;

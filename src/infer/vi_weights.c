@@ -120,16 +120,19 @@ static void count(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx *have) {
   for (atvi_idx k = 0; k < v->n_part; k++) have[k] = (have[k] + BLOCKS - 1) / BLOCKS;
 }
 
-/* Shares of the draws with which the sum of squared weights is smallest: of a part c of the posterior, whose draws vary by the factor s, c s. */
+/* Shares of the draws that components ought to have: by their evidence while one of them has no draws yet, and then those with which the sum of squared weights
+ * is smallest. */
 static void best_shares(const atvi_vi *v, double *share) {
-  double all = -HUGE_VAL;
+  double all = atvi_infer_vi_all_evidence(v), sum = 0;
+  bool known = true;
   for (atvi_idx k = 0; k < v->n_part; k++) {
-    const atvi_vi_part *p = &v->part[k];
-    share[k] = p->log_evidence + (p->drawn > 0 && p->spread > 1 ? log(p->spread) : 0);
-    all = atvi_math_log_add(all, share[k]);
+    known = known && v->part[k].drawn > 0 && v->part[k].claim > 0;
+    sum += v->part[k].claim;
   }
   for (atvi_idx k = 0; k < v->n_part; k++)
-    share[k] = isfinite(all) && v->n_part > 1 ? exp(share[k] - all) : 1 / (double)v->n_part;
+    share[k] = known           ? v->part[k].claim / sum
+               : isfinite(all) ? exp(v->part[k].log_evidence - all)
+                               : 1 / (double)v->n_part;
 }
 
 /* need[k]: draws per block that are lacking for `per` of them in all, in the best shares. At least as many as there
@@ -243,8 +246,20 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   for (atvi_idx k = 0; k < v->n_part; k++) {
     v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
     v->part[k].worth = square[k] > 0 ? mass[k] / (square[k] * (double)w->c.n) : 1;
-    v->part[k].spread = mass[k] > 0 ? sqrt(square[k] * v->part[k].share * (double)w->c.n) / mass[k] : 1;
     v->part[k].log_evidence = w->psis.log_mean + log(fmax(mass[k], 1 / (double)w->c.n));
+  }
+}
+
+/* The sum of squared weights is smallest where all components have the same mean of (pi / q)^2: a share is multiplied by the root of that mean, which is what it takes
+ * where components do not overlap. All draws say what it is: those of one component may hardly meet what matters. */
+static void claim(atvi_vi *v, const atvi_vi_weights *w) {
+  const atvi_idx n = w->c.n;
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    double sum = 0;
+    if (v->n_part > 1) atvi_infer_elbo_log_q(v->elbo, &v->part[k].at, true, &w->c, n, w->part_q);
+    for (atvi_idx j = 0; j < n && v->n_part > 1; j++)
+      if (w->w[j] > 0) sum += w->w[j] * w->w[j] * exp(w->part_q[j] - w->c.log_q[j]);
+    v->part[k].claim = v->part[k].share * sqrt((double)n * sum);
   }
 }
 
@@ -428,6 +443,7 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, w->log_w[j]);
   w->top = exp(top - w->psis.log_mean) / (double)c->n;
   divide(v, w);
+  claim(v, w);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
   double error = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth));
   w->se = error * atvi_math_psis_inflation(w->psis.khat);
