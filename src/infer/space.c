@@ -15,22 +15,37 @@ enum { PRIOR_DRAWS = ATVI_VI_LOOK / 2 }; /* from which locations and scales of t
 /* ---- scratch of a worker ---- */
 
 typedef struct {
-  double *x, *theta, *dx, *grad_prior, *grad_lik;                  /* [d][ATVI_BATCH] */
-  double *home, *lik_x;                                            /* [d][ATVI_BATCH] of a stand-in */
-  double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin; /* [d][ATVI_BATCH] anchors */
-  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;  /* [ATVI_BATCH] */
-  double *slope, *dslope, *probe, *dprobe, *aside[2]; /* [d][ATVI_BATCH] of chains; NULL: there are none */
-  double *gain, *dgain;                               /* [ATVI_BATCH] */
-  double *chain;                                      /* work of the longest chain */
-  double *by_block; /* [3][1 + blocks.n][ATVI_BATCH] as in the batch; NULL: not wanted */
+  /* [d][ATVI_BATCH] */
+  double *x, *theta, *dx, *grad_prior, *grad_lik;
+  /* [d][ATVI_BATCH] where a stand-in is asked, and its gradient. */
+  struct {
+    double *x, *lik_x;
+  } stand_in;
+  /* [d][ATVI_BATCH] anchors, and adjoints of theirs. */
+  struct {
+    double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr, *kin;
+  } anchor;
+  /* [ATVI_BATCH] */
+  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive;
+  /* NULL: there are no chains. */
+  struct {
+    /* [d][ATVI_BATCH] */
+    double *slope, *dslope, *probe, *dprobe, *aside[2];
+    /* [ATVI_BATCH] */
+    double *gain, *dgain;
+    /* Of the longest one. */
+    double *work;
+  } chain;
+  /* [3][1 + blocks.n][ATVI_BATCH] as in the batch; NULL: not wanted. */
+  double *by_block;
   atvi_outcome *outcome;
 } scratch;
 
 /* Rows of a batch in the order of the struct: pieces of d rows, of one, and of d rows for chains. */
 enum {
   WIDE = offsetof(scratch, log_prior) / sizeof(double *),
-  NARROW = offsetof(scratch, slope) / sizeof(double *) - WIDE,
-  CHAIN_WIDE = offsetof(scratch, gain) / sizeof(double *) - WIDE - NARROW
+  NARROW = offsetof(scratch, chain.slope) / sizeof(double *) - WIDE,
+  CHAIN_WIDE = offsetof(scratch, chain.gain) / sizeof(double *) - WIDE - NARROW
 };
 
 static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW + 1) * ATVI_BATCH; }
@@ -44,9 +59,9 @@ static scratch lay(const atvi_space *s, int worker) {
   if (!s->chain_part) return w;
   at = s->chain_part[worker];
   for (int k = 0; k < CHAIN_WIDE; k++, at += s->d * ATVI_BATCH) *row++ = at;
-  w.gain = at;
-  w.dgain = at + ATVI_BATCH;
-  w.chain = at + 2 * ATVI_BATCH;
+  w.chain.gain = at;
+  w.chain.dgain = at + ATVI_BATCH;
+  w.chain.work = at + 2 * ATVI_BATCH;
   return w;
 }
 
@@ -69,25 +84,28 @@ static double *ldj_of(const atvi_space *s, atvi_idx i, atvi_idx B, const scratch
 }
 
 static atvi_anchor anchor(const atvi_space *s, atvi_idx i, atvi_idx B, const scratch *w) {
-  return (atvi_anchor){s->link[i].form, w->loc + i * B, w->scale + i * B, w->k + i * B, w->r + i * B};
+  return (atvi_anchor){s->link[i].form, w->anchor.loc + i * B, w->anchor.scale + i * B, w->anchor.k + i * B,
+                       w->anchor.r + i * B};
 }
 
 static atvi_anchor_adjoint adjoint(atvi_idx i, atvi_idx B, const scratch *w) {
-  return (atvi_anchor_adjoint){w->dloc + i * B, w->dscale + i * B, w->dk + i * B, w->dr + i * B};
+  return (atvi_anchor_adjoint){w->anchor.dloc + i * B, w->anchor.dscale + i * B, w->anchor.dk + i * B,
+                               w->anchor.dr + i * B};
 }
 
 /* Anchors as far as theta is known: their locations and scales, and the messages. */
 static void locate(const atvi_space *s, int worker, atvi_idx B, const double *theta, const scratch *w) {
-  s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta, w->loc,
-                              w->scale);
+  s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta,
+                              w->anchor.loc, w->anchor.scale);
   for (atvi_idx n = 0; n < s->n_anchor; n++) {
     atvi_idx i = s->upward[n];
-    for (atvi_idx j = 0; j < B; j++) w->k[i * B + j] = s->link[i].k, w->r[i * B + j] = s->link[i].r;
+    for (atvi_idx j = 0; j < B; j++)
+      w->anchor.k[i * B + j] = s->link[i].k, w->anchor.r[i * B + j] = s->link[i].r;
   }
   for (atvi_idx n = 0; n < s->n_anchor; n++) {
     atvi_idx i = s->upward[n], to = s->link[i].to;
     atvi_anchor a = anchor(s, i, B, w);
-    if (sends(s, i)) atvi_transform_anchor_message(&a, B, w->k + to * B, w->r + to * B);
+    if (sends(s, i)) atvi_transform_anchor_message(&a, B, w->anchor.k + to * B, w->anchor.r + to * B);
   }
 }
 
@@ -106,12 +124,12 @@ static bool probe(const atvi_space *s, int level, atvi_idx B, double value, cons
   for (atvi_idx k = 0; k < s->n_kin; k++)
     any = any || (s->kin[k].affine && s->link[s->kin[k].of[0]].level == level);
   if (!any) return false;
-  memcpy(w->probe, theta, (size_t)(s->d * B) * sizeof *theta);
+  memcpy(w->chain.probe, theta, (size_t)(s->d * B) * sizeof *theta);
   for (atvi_idx k = 0; k < s->n_kin; k++)
     for (atvi_idx m = 0; m < s->kin[k].n; m++) {
       atvi_idx i = s->kin[k].of[m];
       for (atvi_idx j = 0; j < B && s->kin[k].affine && s->link[i].level == level; j++)
-        w->probe[i * B + j] = value;
+        w->chain.probe[i * B + j] = value;
     }
   return true;
 }
@@ -121,15 +139,16 @@ static void locate_chains(const atvi_space *s, int worker, int level, atvi_idx B
                           const scratch *w) {
   void *work = atvi_model_evaluator_work_of(s->ev, worker);
   for (int one = 0; one < 2 && probe(s, level, B, one, theta, w); one++) {
-    s->target->ops->prior_place(s->target->self, work, B, w->probe, w->aside[0], w->aside[1]);
+    s->target->ops->prior_place(s->target->self, work, B, w->chain.probe, w->chain.aside[0],
+                                w->chain.aside[1]);
     for (atvi_idx k = 0; k < s->n_kin; k++)
       for (atvi_idx m = 0; m < s->kin[k].n; m++) {
         atvi_idx i = inner_at(s, &s->kin[k], m, level);
         for (atvi_idx j = i * B; i >= 0 && j < (i + 1) * B; j++)
           if (one)
-            w->slope[j] = w->aside[0][j] - w->loc[j];
+            w->chain.slope[j] = w->chain.aside[0][j] - w->anchor.loc[j];
           else
-            w->loc[j] = w->aside[0][j];
+            w->anchor.loc[j] = w->chain.aside[0][j];
       }
   }
 }
@@ -140,27 +159,28 @@ static void locate_chains_vjp(const atvi_space *s, int worker, int level, atvi_i
   void *work = atvi_model_evaluator_work_of(s->ev, worker);
   size_t bytes = (size_t)(s->d * B) * sizeof *dtheta;
   for (int one = 0; one < 2 && probe(s, level, B, one, theta, w); one++) {
-    double *zero[] = {w->aside[0], w->aside[1], w->dprobe};
+    double *zero[] = {w->chain.aside[0], w->chain.aside[1], w->chain.dprobe};
     for (int k = 0; k < 3; k++) memset(zero[k], 0, bytes);
     for (atvi_idx k = 0; k < s->n_kin; k++)
       for (atvi_idx m = 0; m < s->kin[k].n; m++) {
         atvi_idx i = inner_at(s, &s->kin[k], m, level);
         for (atvi_idx j = i * B; i >= 0 && j < (i + 1) * B; j++) {
-          w->aside[0][j] = one ? w->dslope[j] : w->dloc[j] - w->dslope[j];
-          if (one) w->dloc[j] = 0;
+          w->chain.aside[0][j] = one ? w->chain.dslope[j] : w->anchor.dloc[j] - w->chain.dslope[j];
+          if (one) w->anchor.dloc[j] = 0;
         }
       }
-    s->target->ops->prior_place_vjp(s->target->self, work, B, w->probe, w->aside[0], w->aside[1], w->dprobe);
+    s->target->ops->prior_place_vjp(s->target->self, work, B, w->chain.probe, w->chain.aside[0],
+                                    w->chain.aside[1], w->chain.dprobe);
     for (atvi_idx i = 0; i < s->d; i++) {
       bool held = s->link[i].kin >= 0 && s->kin[s->link[i].kin].affine && s->link[i].level == level;
-      for (atvi_idx j = i * B; j < (i + 1) * B && !held; j++) dtheta[j] += w->dprobe[j];
+      for (atvi_idx j = i * B; j < (i + 1) * B && !held; j++) dtheta[j] += w->chain.dprobe[j];
     }
   }
 }
 
 static atvi_chain_place chain_place(const atvi_kin *k, atvi_idx B, const double *theta, const scratch *w) {
-  atvi_infer_chain_gain(k, B, theta, w->gain);
-  return (atvi_chain_place){w->loc, w->slope, w->scale, w->gain};
+  atvi_infer_chain_gain(k, B, theta, w->chain.gain);
+  return (atvi_chain_place){w->anchor.loc, w->chain.slope, w->anchor.scale, w->chain.gain};
 }
 
 void atvi_infer_space_slopes(const atvi_space *s, const double *theta, double *slope) {
@@ -170,7 +190,7 @@ void atvi_infer_space_slopes(const atvi_space *s, const double *theta, double *s
     for (atvi_idx k = 0; k < s->n_kin; k++)
       for (atvi_idx m = 0; m < s->kin[k].n; m++) {
         atvi_idx i = inner_at(s, &s->kin[k], m, level);
-        if (i >= 0) slope[i] = w.slope[i];
+        if (i >= 0) slope[i] = w.chain.slope[i];
       }
   }
 }
@@ -198,20 +218,20 @@ static bool step_at(const atvi_space *s, atvi_idx n, int level, step *out) {
 static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *theta, const scratch *w) {
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m], at = s->link[i].at;
-    if (at >= 0) copy_row(B, theta + at * B, w->loc + i * B);
+    if (at >= 0) copy_row(B, theta + at * B, w->anchor.loc + i * B);
   }
   if (t->kin && t->kin->affine) {
     atvi_chain_place p = chain_place(t->kin, B, theta, w);
-    atvi_infer_chain_fwd(t->kin, B, &p, theta, ldj_of(s, t->of[0], B, w), w->chain);
+    atvi_infer_chain_fwd(t->kin, B, &p, theta, ldj_of(s, t->of[0], B, w), w->chain.work);
     return;
   }
-  if (t->kin) atvi_infer_kin_locate(t->kin, B, w->loc, w->kin);
+  if (t->kin) atvi_infer_kin_locate(t->kin, B, w->anchor.loc, w->anchor.kin);
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m];
     atvi_anchor a = anchor(s, i, B, w);
-    atvi_transform_anchor_fwd(&a, B, w->z + i * B, theta + i * B, ldj_of(s, i, B, w));
+    atvi_transform_anchor_fwd(&a, B, w->anchor.z + i * B, theta + i * B, ldj_of(s, i, B, w));
   }
-  if (t->kin) atvi_infer_kin_fwd(t->kin, B, theta, w->kin);
+  if (t->kin) atvi_infer_kin_fwd(t->kin, B, theta, w->anchor.kin);
 }
 
 /* theta and ldj of x; w keeps z and the anchors. At most ATVI_BATCH points. */
@@ -222,7 +242,7 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
   for (atvi_idx j = 0; j < 3 * n_row * B && w->by_block; j++) w->by_block[j] = 0;
   for (atvi_idx i = 0; i < s->d; i++)
     atvi_transform_map_fwd(&s->map[i], B, x + i * B, theta + i * B, ldj_of(s, i, B, w));
-  if (s->n_level > 1) memcpy(w->z, theta, (size_t)(s->d * B) * sizeof *theta);
+  if (s->n_level > 1) memcpy(w->anchor.z, theta, (size_t)(s->d * B) * sizeof *theta);
   for (int level = 1; level < s->n_level; level++) {
     step t;
     locate(s, worker, B, theta, w);
@@ -236,15 +256,15 @@ static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, do
 
 /* Of a step that is not a chain. */
 static void anchors_vjp(const atvi_space *s, const step *t, atvi_idx B, double *dtheta, const scratch *w) {
-  if (t->kin) atvi_infer_kin_locate(t->kin, B, w->loc, w->kin);
-  if (t->kin) atvi_infer_kin_fwd_vjp(t->kin, B, dtheta, w->kin);
+  if (t->kin) atvi_infer_kin_locate(t->kin, B, w->anchor.loc, w->anchor.kin);
+  if (t->kin) atvi_infer_kin_fwd_vjp(t->kin, B, dtheta, w->anchor.kin);
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m];
     atvi_anchor a = anchor(s, i, B, w);
     atvi_anchor_adjoint da = adjoint(i, B, w);
-    atvi_transform_anchor_vjp(&a, B, w->z + i * B, dtheta + i * B, w->alive, dtheta + i * B, &da);
+    atvi_transform_anchor_vjp(&a, B, w->anchor.z + i * B, dtheta + i * B, w->alive, dtheta + i * B, &da);
   }
-  if (t->kin) atvi_infer_kin_locate_vjp(t->kin, B, w->dloc, w->kin);
+  if (t->kin) atvi_infer_kin_locate_vjp(t->kin, B, w->anchor.dloc, w->anchor.kin);
 }
 
 /* After step_fwd; where locations of kin were overwritten since, they are set again. dtheta becomes dz. */
@@ -252,17 +272,17 @@ static void step_vjp(const atvi_space *s, const step *t, atvi_idx B, const doubl
                      const scratch *w) {
   if (t->kin && t->kin->affine) {
     atvi_chain_place p = chain_place(t->kin, B, theta, w);
-    atvi_chain_adjoint to = {w->dloc, w->dslope, w->dscale, w->dgain};
-    atvi_infer_chain_vjp(t->kin, B, &p, w->z, w->alive, dtheta, &to, w->chain);
-    atvi_infer_chain_gain_vjp(t->kin, B, theta, w->gain, w->dgain, dtheta);
+    atvi_chain_adjoint to = {w->anchor.dloc, w->chain.dslope, w->anchor.dscale, w->chain.dgain};
+    atvi_infer_chain_vjp(t->kin, B, &p, w->anchor.z, w->alive, dtheta, &to, w->chain.work);
+    atvi_infer_chain_gain_vjp(t->kin, B, theta, w->chain.gain, w->chain.dgain, dtheta);
   } else {
     anchors_vjp(s, t, B, dtheta, w);
   }
   for (atvi_idx m = 0; m < t->n; m++) {
     atvi_idx i = t->of[m], at = s->link[i].at;
     for (atvi_idx j = 0; j < B && at >= 0; j++) {
-      dtheta[at * B + j] += w->dloc[i * B + j];
-      w->dloc[i * B + j] = 0;
+      dtheta[at * B + j] += w->anchor.dloc[i * B + j];
+      w->anchor.dloc[i * B + j] = 0;
     }
   }
 }
@@ -273,7 +293,7 @@ static void theta_vjp(const atvi_space *s, int worker, atvi_idx B, const double 
   size_t bytes = (size_t)(s->d * B) * sizeof *dtheta;
   locate(s, worker, B, theta, w);
   for (int level = s->n_level - 1; level > 0; level--) {
-    double *zero[] = {w->dloc, w->dscale, w->dk, w->dr};
+    double *zero[] = {w->anchor.dloc, w->anchor.dscale, w->anchor.dk, w->anchor.dr};
     step t;
     for (int k = 0; k < 4; k++) memset(zero[k], 0, bytes);
     locate_chains(s, worker, level, B, theta, w);
@@ -283,11 +303,12 @@ static void theta_vjp(const atvi_space *s, int worker, atvi_idx B, const double 
       atvi_idx i = s->upward[n], to = s->link[i].to;
       atvi_anchor a = anchor(s, i, B, w);
       atvi_anchor_adjoint da = adjoint(i, B, w);
-      if (sends(s, i)) atvi_transform_anchor_message_vjp(&a, B, w->dk + to * B, w->dr + to * B, &da);
+      if (sends(s, i))
+        atvi_transform_anchor_message_vjp(&a, B, w->anchor.dk + to * B, w->anchor.dr + to * B, &da);
     }
     locate_chains_vjp(s, worker, level, B, theta, dtheta, w);
     s->target->ops->prior_place_vjp(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta,
-                                    w->dloc, w->dscale, dtheta);
+                                    w->anchor.dloc, w->anchor.dscale, dtheta);
   }
 }
 
@@ -297,10 +318,10 @@ void atvi_infer_space_anchors(const atvi_space *s, const double *theta, double *
   locate(s, 0, 1, theta, &w);
   for (atvi_idx i = 0; i < s->d; i++) {
     bool any = s->link[i].form != ATVI_PRIOR_ALONE;
-    loc[i] = any ? w.loc[i] : NAN;
-    scale[i] = any ? w.scale[i] : NAN;
-    k[i] = any ? w.k[i] : 0;
-    r[i] = any ? w.r[i] : 0;
+    loc[i] = any ? w.anchor.loc[i] : NAN;
+    scale[i] = any ? w.anchor.scale[i] : NAN;
+    k[i] = any ? w.anchor.k[i] : 0;
+    r[i] = any ? w.anchor.r[i] : 0;
   }
 }
 
@@ -327,11 +348,11 @@ static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z
       if (!atvi_infer_kin_together(&s->kin[m])) continue;
       if (s->kin[m].affine) {
         atvi_chain_place p = chain_place(&s->kin[m], n, w.theta, &w);
-        atvi_infer_chain_inv(&s->kin[m], n, &p, w.theta, w.chain);
+        atvi_infer_chain_inv(&s->kin[m], n, &p, w.theta, w.chain.work);
         continue;
       }
-      atvi_infer_kin_locate(&s->kin[m], n, w.loc, w.kin);
-      atvi_infer_kin_inv(&s->kin[m], n, w.theta, w.kin);
+      atvi_infer_kin_locate(&s->kin[m], n, w.anchor.loc, w.anchor.kin);
+      atvi_infer_kin_inv(&s->kin[m], n, w.theta, w.anchor.kin);
     }
     for (atvi_idx m = 0; m < s->n_anchor; m++) {
       atvi_idx i = s->upward[m];
@@ -586,8 +607,8 @@ static bool is_affine(const atvi_space *s, atvi_idx i, atvi_idx q, const scratch
   for (int v = 0; v < 4; v++) {
     for (int j = 0; j < PILOTS; j++) row[j] = value[v];
     s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w->theta,
-                                w->dloc, w->dscale);
-    memcpy(at[v], w->dloc + i * PILOTS, sizeof at[v]);
+                                w->anchor.dloc, w->anchor.dscale);
+    memcpy(at[v], w->anchor.dloc + i * PILOTS, sizeof at[v]);
   }
   memcpy(row, kept, sizeof kept);
   for (int j = 0; j < PILOTS; j++)
@@ -606,7 +627,8 @@ static void find_after(atvi_space *s, const bool *may, const scratch *w) {
     s->link[i].after = q;
     if (!may[i] || q >= 0 || s->link[i].form != ATVI_PRIOR_LINE || p->n_on_scale == 0) continue;
     for (atvi_idx k = p->n_on_scale; k < p->n_on; k++)
-      if (may[p->on[k]] && p->on[k] != q && atvi_infer_kin_alike(s->target, i, p->on[k], PILOTS, w->scale))
+      if (may[p->on[k]] && p->on[k] != q &&
+          atvi_infer_kin_alike(s->target, i, p->on[k], PILOTS, w->anchor.scale))
         q = p->on[k], n++;
     if (n != 1 || !is_affine(s, i, q, w)) continue;
     for (atvi_idx up = q; up >= 0 && n > 0; up = s->link[up].after) n = up != i; /* no circles */
@@ -636,11 +658,11 @@ static atvi_status find_kin(atvi_space *s, const double *theta) {
   if (!may || !after) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->d; i++) may[i] = is_line(s->link[i].form);
   gather(s->d, PILOTS, theta, w.theta, 0, PRIOR_DRAWS);
-  s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w.theta, w.loc,
-                              w.scale);
+  s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, 0), PILOTS, w.theta,
+                              w.anchor.loc, w.anchor.scale);
   find_after(s, may, &w);
   for (atvi_idx i = 0; i < s->d; i++) after[i] = s->link[i].after;
-  s->kin = atvi_infer_kin_find(s->pool, s->target, may, after, PILOTS, w.scale, &s->n_kin);
+  s->kin = atvi_infer_kin_find(s->pool, s->target, may, after, PILOTS, w.anchor.scale, &s->n_kin);
   for (atvi_idx k = 0; k < s->n_kin; k++)
     for (atvi_idx m = 0; m < s->kin[k].n; m++) s->link[s->kin[k].of[m]].kin = k;
   ATVI_TRY(atvi_pool_status(s->pool));
@@ -767,7 +789,8 @@ static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b,
     const double *x = b->x + i * B;
     for (atvi_idx j = 0; j < B; j++) dx[j] = 0;
     atvi_transform_map_vjp(&s->map[i], B, x, w->grad_lik + i * B, w->alive, dx);
-    for (atvi_idx j = 0; j < B && s->stand_in; j++) dx[j] += w->alive[j] > 0 ? lik * w->lik_x[i * B + j] : 0;
+    for (atvi_idx j = 0; j < B && s->stand_in; j++)
+      dx[j] += w->alive[j] > 0 ? lik * w->stand_in.lik_x[i * B + j] : 0;
     if (!s->from_prior)
       for (atvi_idx j = 0; j < B; j++)
         if (isfinite(b->log_pi[j])) dx[j] -= (1 - b->beta) * x[j];
@@ -783,17 +806,18 @@ static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b,
 /* Of what stands in for the model: log_lik, and its gradient by x, if a gradient is wanted. Its coordinates are the images inside the box. */
 static void stand_in(const atvi_space *s, int worker, const atvi_space_batch *b, const scratch *w) {
   atvi_idx B = b->B, d = s->d;
-  const double *z = s->n_level > 1 ? w->z : b->theta;
+  const double *z = s->n_level > 1 ? w->anchor.z : b->theta;
   for (atvi_idx i = 0; i < d; i++) {
     if (s->map[i].kind == ATVI_MAP_SURJECTION)
-      atvi_transform_map_inv(&s->map[i], B, z + i * B, w->home + i * B);
+      atvi_transform_map_inv(&s->map[i], B, z + i * B, w->stand_in.x + i * B);
     else
-      copy_row(B, b->x + i * B, w->home + i * B);
+      copy_row(B, b->x + i * B, w->stand_in.x + i * B);
   }
-  atvi_infer_stand_in_eval(s->stand_in, worker, B, w->home, w->log_lik, b->dx ? w->lik_x : NULL);
+  atvi_infer_stand_in_eval(s->stand_in, worker, B, w->stand_in.x, w->log_lik,
+                           b->dx ? w->stand_in.lik_x : NULL);
   for (atvi_idx j = 0; j < B; j++) w->alive[j] = 0;
   for (atvi_idx i = 0; i < d && b->dx; i++) {
-    double *dx = w->lik_x + i * B, *dz = w->home + i * B;
+    double *dx = w->stand_in.lik_x + i * B, *dz = w->stand_in.x + i * B;
     if (s->map[i].kind != ATVI_MAP_SURJECTION) continue;
     for (atvi_idx j = 0; j < B; j++) dz[j] = dx[j] / s->map[i].scale, dx[j] = 0;
     atvi_transform_map_vjp(&s->map[i], B, b->x + i * B, dz, w->alive, dx);
