@@ -65,33 +65,34 @@ atvi_status atvi_infer_chains_open(atvi_chains *c) {
   size_t m = (size_t)c->opts.chains, d = (size_t)atvi_model_evaluator_target(c->ev)->d;
   c->m = (atvi_idx)m;
   c->d = (atvi_idx)d;
-  c->thin = 1;
-  c->block = 1;
-  c->seen = (atvi_quality){NAN, NAN};
-  c->room = (atvi_idx)(c->plan.states_per_ess * fmax(STORE_ESS, c->opts.ess) / (double)m) / 2 * 2;
-  if (c->room < ATVI_CHAINS_JUDGED) c->room = ATVI_CHAINS_JUDGED;
-  c->store = atvi_pool_take(c->pool, (size_t)c->plan.rows * m * (size_t)c->room, sizeof *c->store);
-  c->reached = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *c->reached);
-  c->quality = atvi_pool_take(c->pool, d, sizeof *c->quality);
-  c->mass = atvi_pool_take(c->pool, 2 * m, sizeof *c->mass);
-  c->moved = atvi_pool_take(c->pool, m, sizeof *c->moved);
+  c->store.thin = 1;
+  c->block.evals = 1;
+  c->judged.seen = (atvi_quality){NAN, NAN};
+  c->store.room = (atvi_idx)(c->plan.states_per_ess * fmax(STORE_ESS, c->opts.ess) / (double)m) / 2 * 2;
+  if (c->store.room < ATVI_CHAINS_JUDGED) c->store.room = ATVI_CHAINS_JUDGED;
+  c->store.row =
+      atvi_pool_take(c->pool, (size_t)c->plan.rows * m * (size_t)c->store.room, sizeof *c->store.row);
+  c->block.reached = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *c->block.reached);
+  c->judged.quality = atvi_pool_take(c->pool, d, sizeof *c->judged.quality);
+  c->lost.mass = atvi_pool_take(c->pool, 2 * m, sizeof *c->lost.mass);
+  c->lost.moved = atvi_pool_take(c->pool, m, sizeof *c->lost.moved);
   c->absent = atvi_pool_take(c->pool, m, sizeof *c->absent);
   c->live = c->m;
-  c->entered_s = atvi_clock_s() - c->begun_s;
+  c->store.opened_s = atvi_clock_s() - c->begun_s;
   c->work = atvi_pool_take(c->pool, (size_t)threads, sizeof *c->work);
   for (int k = 0; k < threads && c->work; k++)
-    c->work[k] =
-        atvi_pool_take(c->pool, m * (size_t)c->room + atvi_math_stat_work(c->m, c->room), sizeof **c->work);
+    c->work[k] = atvi_pool_take(c->pool, m * (size_t)c->store.room + atvi_math_stat_work(c->m, c->store.room),
+                                sizeof **c->work);
   if (atvi_pool_failed(c->pool)) return ATVI_ENOMEM;
-  c->log_pi = c->mass + m;
+  c->lost.log_pi = c->lost.mass + m;
   return ATVI_OK;
 }
 
 double *atvi_infer_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
                                atvi_idx stride, double log_prior, double log_lik) {
-  atvi_idx n = iteration - c->plan.from, row = c->m * c->room;
-  if (n < 1 || n % c->thin != 0) return NULL;
-  double *to = c->store + chain * c->room + n / c->thin - 1;
+  atvi_idx n = iteration - c->plan.from, row = c->m * c->store.room;
+  if (n < 1 || n % c->store.thin != 0) return NULL;
+  double *to = c->store.row + chain * c->store.room + n / c->store.thin - 1;
   for (atvi_idx j = 0; j < c->d; j++, to += row) *to = x[j * stride];
   to[0] = log_prior;
   to[row] = log_lik;
@@ -100,7 +101,8 @@ double *atvi_infer_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx it
 
 atvi_kept atvi_infer_chains_kept(const atvi_chains *c) {
   atvi_idx skip = c->done / c->plan.part > c->plan.discard ? c->done / c->plan.part : c->plan.discard;
-  atvi_idx first = (skip - c->plan.from) / c->thin + c->late, last = (c->done - c->plan.from) / c->thin;
+  atvi_idx first = (skip - c->plan.from) / c->store.thin + c->late,
+           last = (c->done - c->plan.from) / c->store.thin;
   return (atvi_kept){first, last > first ? last - first : 0};
 }
 
@@ -115,10 +117,10 @@ void atvi_infer_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx r
 /* Drops every second stored state: what is left are the 2nd, 4th, ... */
 static void halve(atvi_chains *c) {
   for (atvi_idx k = 0; k < c->plan.rows * c->m; k++) {
-    double *s = c->store + k * c->room;
-    for (atvi_idx i = 0; i < c->room / 2; i++) s[i] = s[2 * i + 1];
+    double *s = c->store.row + k * c->store.room;
+    for (atvi_idx i = 0; i < c->store.room / 2; i++) s[i] = s[2 * i + 1];
   }
-  c->thin *= 2;
+  c->store.thin *= 2;
   c->late /= 2;
 }
 
@@ -154,12 +156,12 @@ static void find_absent(atvi_chains *c) {
   for (atvi_idx k = 0; k < c->m; k++) {
     when[k] = 0;
     while (when[k] < kept.n && log_density(c, k, kept.first + when[k]) < level) when[k]++;
-    c->mass[k] = mass_seen(c, kept, k);
-    most = fmax(most, c->mass[k]);
+    c->lost.mass[k] = mass_seen(c, kept, k);
+    most = fmax(most, c->lost.mass[k]);
   }
   atvi_idx patience = kept.n / 8;
   for (atvi_idx k = 0; k < c->m; k++) {
-    c->absent[k] = when[k] > patience && c->mass[k] < most - ATVI_NEGLIGIBLE;
+    c->absent[k] = when[k] > patience && c->lost.mass[k] < most - ATVI_NEGLIGIBLE;
     n_absent += c->absent[k];
   }
   if ((double)n_absent > ATVI_SMALL * (double)c->m) { /* too many for an accident: R-hat has the word */
@@ -184,7 +186,7 @@ static atvi_quality judge_row(const atvi_chains *c, atvi_idx row, int worker) {
 
 static void judge_item(void *arg, atvi_idx param, int worker) {
   atvi_chains *c = arg;
-  c->quality[param] = judge_row(c, param, worker);
+  c->judged.quality[param] = judge_row(c, param, worker);
 }
 
 /* How far from the criteria: share of the way, above 1 is there. */
@@ -201,29 +203,29 @@ double atvi_infer_chains_share(const atvi_chains *c, atvi_idx row) {
 /* A checkpoint, on all threads. The parameter that was worst is looked at first, and while it is not good
  * enough the others are not looked at, so that checkpoints stay cheap. */
 static bool judge(atvi_chains *c) {
-  c->seen = judge_row(c, c->worst, 0);
-  c->share = share_of(c, c->seen);
-  if (c->share > 1) {
+  c->judged.seen = judge_row(c, c->judged.worst, 0);
+  c->judged.share = share_of(c, c->judged.seen);
+  if (c->judged.share > 1) {
     atvi_parallel(c->ctx, c->d, judge_item, c);
     for (atvi_idx k = 0; k < c->d; k++) {
-      if (share_of(c, c->quality[k]) >= c->share) continue;
-      c->share = share_of(c, c->quality[k]);
-      c->worst = k;
+      if (share_of(c, c->judged.quality[k]) >= c->judged.share) continue;
+      c->judged.share = share_of(c, c->judged.quality[k]);
+      c->judged.worst = k;
     }
-    c->seen = c->quality[c->worst];
+    c->judged.seen = c->judged.quality[c->judged.worst];
   }
-  if (c->ops->further) c->share = fmin(c->share, c->ops->further(c->self));
-  return c->share > 1;
+  if (c->ops->further) c->judged.share = fmin(c->judged.share, c->ops->further(c->self));
+  return c->judged.share > 1;
 }
 
 /* A chain may get caught in a hollow that holds next to none of the posterior. It would stay there, and the
  * run would never end. Modes that matter are far above ATVI_HOPELESS: they keep their chains, and R-hat shows them. */
 bool atvi_infer_chains_move_lost(atvi_chains *c) {
-  double *mass = c->mass;
+  double *mass = c->lost.mass;
   atvi_idx best = 0;
   bool any = false;
   for (atvi_idx k = 0; k < c->m; k++) {
-    mass[k] = c->ops->mass(c->self, k, &c->log_pi[k]);
+    mass[k] = c->ops->mass(c->self, k, &c->lost.log_pi[k]);
     if (isnan(mass[k])) mass[k] = -HUGE_VAL;
     if (mass[k] > mass[best]) best = k;
   }
@@ -235,8 +237,8 @@ bool atvi_infer_chains_move_lost(atvi_chains *c) {
     atvi_idx good = (atvi_idx)(atvi_math_rng_uniform(&rng) * (double)c->m);
     while (!(mass[good] >= least)) good = (good + 1) % c->m;
     c->ops->copy(c->self, k, good);
-    c->moved[k] = any = true;
-    c->moved_drop = fmax(c->moved_drop, c->log_pi[best] - c->log_pi[k]);
+    c->lost.moved[k] = any = true;
+    c->lost.drop = fmax(c->lost.drop, c->lost.log_pi[best] - c->lost.log_pi[k]);
     mass[k] = -HUGE_VAL;
   }
   return any;
@@ -246,26 +248,27 @@ bool atvi_infer_chains_move_lost(atvi_chains *c) {
 
 static void report(atvi_chains *c, double elapsed_s) {
   char detail[64] = "";
-  bool warm = isnan(c->seen.ess);
+  bool warm = isnan(c->judged.seen.ess);
   const char *phase = c->plan.phase ? c->plan.phase : warm ? "warm-up" : "sampling";
   double limit = fmax((double)c->done / (double)c->opts.max_iter, elapsed_s / c->opts.max_seconds);
-  double done = fmin(0.999, fmax(c->share, limit));
+  double done = fmin(0.999, fmax(c->judged.share, limit));
   if (warm) /* nothing is known but that the first checkpoint has to be reached, and as much again may come */
     done = fmax(done, 0.5 * (double)c->done / (double)c->plan.first_check);
   double left = 0;
   if (c->plan.before > 0) { /* of the whole fit: the chains' own time, scaled to what is left of it */
-    left = done > 0 ? (elapsed_s - c->entered_s) * (1 / done - 1) : HUGE_VAL;
+    left = done > 0 ? (elapsed_s - c->store.opened_s) * (1 / done - 1) : HUGE_VAL;
     done = elapsed_s / (elapsed_s + left);
   }
   c->reported = fmax(c->reported, done);
-  if (!warm) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", c->seen.rhat, c->seen.ess);
-  atvi_tell_about(c->ctx, &(atvi_progress){phase, c->reported, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN,
-                                           c->seen.rhat, c->seen.ess, isfinite(left) ? left : 0});
+  if (!warm) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", c->judged.seen.rhat, c->judged.seen.ess);
+  atvi_tell_about(c->ctx,
+                  &(atvi_progress){phase, c->reported, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN,
+                                   c->judged.seen.rhat, c->judged.seen.ess, isfinite(left) ? left : 0});
 }
 
 static void run_item(void *arg, atvi_idx group, int worker) {
   atvi_chains *c = arg;
-  c->reached[group] = c->ops->run(c->self, group, worker);
+  c->block.reached[group] = c->ops->run(c->self, group, worker);
 }
 
 /* Runs all chains to iteration c->to in blocks of about BLOCK_S; false: it ended before. */
@@ -276,16 +279,16 @@ static bool run_on(atvi_chains *c) {
     if (atvi_stop_asked(c->ctx)) return c->end = ATVI_END_STOPPED, false;
     if (now > c->opts.max_seconds) return c->end = ATVI_END_LIMIT, false;
     report(c, now);
-    atvi_idx full = c->plan.from + c->room * c->thin;
-    c->goal = c->to < full ? c->to : full;
+    atvi_idx full = c->plan.from + c->store.room * c->store.thin;
+    c->block.goal = c->to < full ? c->to : full;
     atvi_parallel(c->ctx, c->plan.groups, run_item, c);
-    c->done = c->goal;
+    c->done = c->block.goal;
     for (atvi_idx g = 0; g < c->plan.groups; g++)
-      if (c->reached[g] < c->done) c->done = c->reached[g];
+      if (c->block.reached[g] < c->done) c->done = c->block.reached[g];
     if (c->done == full) halve(c);
-    if (c->done == c->goal) continue; /* the block was cut short and tells no cost */
-    double each = (atvi_clock_s() - c->begun_s - now) / (double)c->block;
-    c->block =
+    if (c->done == c->block.goal) continue; /* the block was cut short and tells no cost */
+    double each = (atvi_clock_s() - c->begun_s - now) / (double)c->block.evals;
+    c->block.evals =
         (atvi_idx)fmax(1, BLOCK_S / fmax(each, 1e-6)); /* one that is too short to be timed tells little */
   }
   return true;
@@ -295,29 +298,29 @@ double atvi_infer_chains_outlook(atvi_chains *c) {
   double share = HUGE_VAL;
   if (atvi_infer_chains_kept(c).n < ATVI_CHAINS_LEAST) return 0;
   atvi_parallel(c->ctx, c->d, judge_item, c);
-  for (atvi_idx k = 0; k < c->d; k++) share = fmin(share, share_of(c, c->quality[k]));
+  for (atvi_idx k = 0; k < c->d; k++) share = fmin(share, share_of(c, c->judged.quality[k]));
   return c->ops->further ? fmin(share, c->ops->further(c->self)) : share;
 }
 
 /* To the next checkpoint. Returns whether the run is over. */
 static bool go_on(atvi_chains *c) {
-  while (!c->warm) {
+  while (!c->check.warm) {
     if (c->to <= c->done) c->to = c->ops->warm_up(c->self);
-    c->warm = c->to == 0;
+    c->check.warm = c->to == 0;
     if (!run_on(c)) return true;
   }
   if (c->to <= c->done)
-    c->check =
-        c->check == 0 ? c->plan.first_check - c->plan.from : (atvi_idx)ceil(CHECK_RATIO * (double)c->check);
-  bool last = c->plan.from + c->check >= c->opts.max_iter;
-  c->to = last ? c->opts.max_iter : c->plan.from + c->check;
+    c->check.next = c->check.next == 0 ? c->plan.first_check - c->plan.from
+                                       : (atvi_idx)ceil(CHECK_RATIO * (double)c->check.next);
+  bool last = c->plan.from + c->check.next >= c->opts.max_iter;
+  c->to = last ? c->opts.max_iter : c->plan.from + c->check.next;
   if (!run_on(c)) return true;
   find_absent(c);
   bool enough = atvi_infer_chains_kept(c).n * c->m >= c->plan.look_min;
-  c->passed = enough && judge(c) ? c->passed + 1 : 0;
-  c->end = c->passed == PASSES ? ATVI_END_DONE : ATVI_END_LIMIT;
-  if (c->passed == PASSES || last) return true;
-  if (c->passed == 0 && c->ops->not_passed) c->ops->not_passed(c->self, enough);
+  c->check.passed = enough && judge(c) ? c->check.passed + 1 : 0;
+  c->end = c->check.passed == PASSES ? ATVI_END_DONE : ATVI_END_LIMIT;
+  if (c->check.passed == PASSES || last) return true;
+  if (c->check.passed == 0 && c->ops->not_passed) c->ops->not_passed(c->self, enough);
   return false;
 }
 
@@ -325,23 +328,23 @@ static bool go_on(atvi_chains *c) {
 static void state(void *self, atvi_state *s) {
   atvi_chains *c = self;
   size_t d = (size_t)c->d, m = (size_t)c->m;
-  atvi_idx *number[] = {&c->done, &c->to,   &c->goal,  &c->thin, &c->plan.discard,
-                        &c->late, &c->live, &c->worst, &c->check};
+  atvi_idx *number[] = {&c->done, &c->to,   &c->block.goal,   &c->store.thin, &c->plan.discard,
+                        &c->late, &c->live, &c->judged.worst, &c->check.next};
   for (size_t k = 0; k < sizeof number / sizeof *number; k++) ATVI_STATE(s, *number[k]);
-  ATVI_STATE(s, c->passed);
-  ATVI_STATE(s, c->warm);
+  ATVI_STATE(s, c->check.passed);
+  ATVI_STATE(s, c->check.warm);
   ATVI_STATE(s, c->over);
   ATVI_STATE(s, c->end);
-  ATVI_STATE(s, c->seen);
-  ATVI_STATE(s, c->share);
-  ATVI_STATE(s, c->moved_drop);
-  atvi_io_state(s, c->quality, d * sizeof *c->quality);
-  atvi_io_state(s, c->mass, 2 * m * sizeof *c->mass);
-  atvi_io_state(s, c->moved, m * sizeof *c->moved);
+  ATVI_STATE(s, c->judged.seen);
+  ATVI_STATE(s, c->judged.share);
+  ATVI_STATE(s, c->lost.drop);
+  atvi_io_state(s, c->judged.quality, d * sizeof *c->judged.quality);
+  atvi_io_state(s, c->lost.mass, 2 * m * sizeof *c->lost.mass);
+  atvi_io_state(s, c->lost.moved, m * sizeof *c->lost.moved);
   atvi_io_state(s, c->absent, m * sizeof *c->absent);
-  atvi_idx filled = c->goal > c->plan.from ? (c->goal - c->plan.from) / c->thin : 0;
+  atvi_idx filled = c->block.goal > c->plan.from ? (c->block.goal - c->plan.from) / c->store.thin : 0;
   for (atvi_idx k = 0; k < c->plan.rows * c->m; k++)
-    atvi_io_state(s, c->store + k * c->room, (size_t)filled * sizeof *c->store);
+    atvi_io_state(s, c->store.row + k * c->store.room, (size_t)filled * sizeof *c->store.row);
   c->ops->state(c->self, s);
   atvi_model_evaluator_state(c->ev, s);
 }
@@ -402,12 +405,12 @@ atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_d
 
 static atvi_status say_moved(const atvi_chains *c, atvi_draws *d) {
   int n = 0;
-  for (atvi_idx k = 0; k < c->m; k++) n += c->moved[k];
+  for (atvi_idx k = 0; k < c->m; k++) n += c->lost.moved[k];
   if (n == 0) return ATVI_OK;
   /* One that hardly moves holds little of the posterior however high it is. */
   char how[64] = ", where it hardly moved,";
   if (n > 1) snprintf(how, sizeof how, ", where they hardly moved,");
-  if (c->moved_drop >= 1) snprintf(how, sizeof how, ", its log posterior %.0f lower,", c->moved_drop);
+  if (c->lost.drop >= 1) snprintf(how, sizeof how, ", its log posterior %.0f lower,", c->lost.drop);
   return atvi_draws_say(
       d, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
       "%d %s caught in a region of negligible probability%s and moved to where the others are "

@@ -156,8 +156,8 @@ typedef struct {
   /* Makes the method's arrays in the pool, fills the plan and puts the chains at points of s. index[chains]:
    * scratch. */
   atvi_status (*begin)(void *self, const atvi_starts *s, atvi_idx *index);
-  /* Moves the chains of a group on, on the calling thread: to iteration `goal`, or for `block` evaluations
-   * each. Returns how many iterations all of them have done. */
+  /* Moves the chains of a group on, on the calling thread: to iteration block.goal, or for
+   * block.evals evaluations each. Returns how many iterations all of them have done. */
   atvi_idx (*run)(void *self, atvi_idx group, int worker);
   /* All chains are at `done`: adapts. Returns the iteration at which to call it again; 0: warm-up is over. */
   atvi_idx (*warm_up)(void *self);
@@ -221,41 +221,61 @@ struct atvi_chains {
   atvi_idx d, m;
   /* iterations that all chains have done, and to which they are on their way, if that is more */
   atvi_idx done, to;
-  /* where chains wait for each other */
-  atvi_idx goal;
-  /* evaluations per chain of a block */
-  atvi_idx block;
-  /* [groups] iterations done */
-  atvi_idx *reached;
-  /* iterations per stored state */
-  atvi_idx thin;
-  /* states per chain in the store, even */
-  atvi_idx room;
-  /* [rows][m][room] */
-  double *store;
+  /* What groups run alone. */
+  struct {
+    /* where chains wait for each other */
+    atvi_idx goal;
+    /* evaluations per chain */
+    atvi_idx evals;
+    /* [groups] iterations done */
+    atvi_idx *reached;
+  } block;
+  /* The states that are kept. */
+  struct {
+    /* iterations per stored state */
+    atvi_idx thin;
+    /* states per chain, even */
+    atvi_idx room;
+    /* [rows][m][room] */
+    double *row;
+    /* seconds since begun_s when it was opened */
+    double opened_s;
+  } store;
   /* [threads] room to look at a row of the store */
   double **work;
-  /* [d] at the last checkpoint that looked at them all */
-  atvi_quality *quality;
-  /* the parameter that was farthest from the criteria, and what it had then */
-  atvi_idx worst;
-  atvi_quality seen;
-  /* how far the criteria are met, above 1: they are; and the progress reported */
-  double share, reported;
-  /* [m] the last masses, -inf of chains that were moved; and mean log densities */
-  double *mass, *log_pi;
-  /* [m] chains that were moved, and how much lower their log density was, at most */
-  bool *moved;
-  double moved_drop;
+  /* How far the criteria are met. */
+  struct {
+    /* [d] at the last checkpoint that looked at them all */
+    atvi_quality *quality;
+    /* the parameter that was farthest from the criteria, and what it had then */
+    atvi_idx worst;
+    atvi_quality seen;
+    /* above 1: they are met */
+    double share;
+  } judged;
+  /* the progress reported */
+  double reported;
+  /* Chains that were caught in a region of negligible mass. */
+  struct {
+    /* [m] the last masses, -inf of chains that were moved; and mean log densities */
+    double *mass, *log_pi;
+    /* [m] chains that were moved */
+    bool *moved;
+    /* how much lower their log density was, at most */
+    double drop;
+  } lost;
   /* [m] chains left out, and how many are not; kept states that come before the last of these had arrived */
   bool *absent;
   atvi_idx live, late;
-  /* seconds since begun_s when the store was opened */
-  double entered_s;
-  /* warm-up is over; iterations from plan.from to the next checkpoint; good checkpoints in a row */
-  bool warm;
-  atvi_idx check;
-  int passed;
+  /* Checkpoints. */
+  struct {
+    /* warm-up is over */
+    bool warm;
+    /* iterations from plan.from to the next one */
+    atvi_idx next;
+    /* good ones in a row */
+    int passed;
+  } check;
   /* the run is over, and how it ended */
   bool over;
   atvi_end end;
@@ -283,7 +303,7 @@ ATVI_CHECKED atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_en
 
 /* Where a group in lockstep ends its block. */
 static inline atvi_idx atvi_infer_chains_to(const atvi_chains *c) {
-  return c->done + c->block < c->goal ? c->done + c->block : c->goal;
+  return c->done + c->block.evals < c->block.goal ? c->done + c->block.evals : c->block.goal;
 }
 /* Stores the state of a chain after an iteration, x[d] with a stride, if it is one to store; then returns
  * where the method's own row goes, else NULL. */
@@ -295,7 +315,7 @@ typedef struct {
 } atvi_kept;
 atvi_kept atvi_infer_chains_kept(const atvi_chains *c);
 static inline const double *atvi_infer_chains_row(const atvi_chains *c, atvi_idx row, atvi_idx chain) {
-  return c->store + (row * c->m + chain) * c->room;
+  return c->store.row + (row * c->m + chain) * c->store.room;
 }
 /* A row of these states, chain after chain, to x[live * n]. */
 void atvi_infer_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x);

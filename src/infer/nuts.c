@@ -114,7 +114,7 @@ atvi_chains_opts atvi_infer_nuts_defaults(void) {
 static bool is_fine(const nuts *r, const nuts_chain *c) { return r->refined > 0 && c->iteration % FINE == 0; }
 
 static void resume(nuts *r, nuts_chain *c) {
-  if (c->doing != IDLE || c->iteration >= r->c.goal) return;
+  if (c->doing != IDLE || c->iteration >= r->c.block.goal) return;
   atvi_nuts_tree *t = &c->tree;
   t->rng = atvi_math_rng_at(r->c.opts.seed, ATVI_STREAM_MCMC, (uint32_t)(c->iteration + 1), c->number);
   t->var = r->unit;
@@ -192,7 +192,7 @@ static void complete(nuts *r, nuts_chain *c) {
     if (!own || !r->frame) return;
     double *x = c->out;
     atvi_infer_nuts_metric_out(&r->metric, 1, q->x, x);
-    for (atvi_idx j = -1; j < r->c.d; j++, own += r->c.m * r->c.room) *own = j < 0 ? q->log_pi : x[j];
+    for (atvi_idx j = -1; j < r->c.d; j++, own += r->c.m * r->c.store.room) *own = j < 0 ? q->log_pi : x[j];
     return;
   }
   atvi_infer_nuts_dual_step(&c->dual, r->c.opts.accept, accept);
@@ -236,10 +236,10 @@ static void copy_centred(atvi_idx n, const double *from, double *row) {
 /* From all places of the window, less the means of their chains; chains go on where they are. */
 static void set_metric(nuts *r) {
   atvi_idx d = r->c.d, n = 0, at = 0;
-  for (atvi_idx k = 0; k < r->c.m; k++) n += r->c.mass[k] == -HUGE_VAL ? 0 : chain_at(r, k)->seen;
+  for (atvi_idx k = 0; k < r->c.m; k++) n += r->c.lost.mass[k] == -HUGE_VAL ? 0 : chain_at(r, k)->seen;
   for (atvi_idx k = 0; k < r->c.m; k++) {
     const nuts_chain *c = chain_at(r, k);
-    if (r->c.mass[k] == -HUGE_VAL) continue;
+    if (r->c.lost.mass[k] == -HUGE_VAL) continue;
     for (atvi_idx i = 0; i < d; i++) {
       copy_centred(c->seen, r->place + (k * d + i) * r->longest, r->places + i * n + at);
       copy_centred(c->seen, r->slope + (k * d + i) * r->longest, r->slopes + i * n + at);
@@ -300,7 +300,7 @@ static double divergences(const nuts *r) {
 static double further(void *self) {
   const nuts *r = self;
   if (!r->may_refine || (r->refined == 0 && divergences(r) == 0)) return HUGE_VAL;
-  double kept = (double)(atvi_infer_chains_kept(&r->c).n * r->c.thin);
+  double kept = (double)(atvi_infer_chains_kept(&r->c).n * r->c.store.thin);
   return r->refined > 0 ? 2 * (double)(r->c.done - r->refined) / kept : 0;
 }
 
@@ -364,9 +364,9 @@ static bool round_of(nuts *r, nuts_group *g, int worker) {
 static atvi_idx run(void *self, atvi_idx item, int worker) {
   nuts *r = self;
   nuts_group *g = &r->group[item];
-  atvi_idx least = r->c.goal;
+  atvi_idx least = r->c.block.goal;
   for (int i = 0; i < g->n; i++) resume(r, &g->chain[i]);
-  for (atvi_idx k = 0; k < r->c.block && round_of(r, g, worker); k++) {}
+  for (atvi_idx k = 0; k < r->c.block.evals && round_of(r, g, worker); k++) {}
   for (int i = 0; i < g->n; i++)
     if (g->chain[i].iteration < least) least = g->chain[i].iteration;
   return least;

@@ -151,7 +151,7 @@ static void move_lost(ram *r) {
 /* Adds the kept states of a chain, about their mean[d], to the lower triangle of cov[d][d]. */
 static void add_chain(const atvi_chains *c, atvi_idx chain, atvi_kept kept, double *cov, double *mean) {
   const double *x = atvi_infer_chains_row(c, 0, chain) + kept.first;
-  atvi_idx d = c->d, stride = c->m * c->room;
+  atvi_idx d = c->d, stride = c->m * c->store.room;
   for (atvi_idx j = 0; j < d; j++) mean[j] = atvi_math_mean(kept.n, x + j * stride, NULL);
   for (atvi_idx j = 0; j < d; j++)
     for (atvi_idx k = 0; k <= j; k++) {

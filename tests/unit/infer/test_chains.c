@@ -36,13 +36,13 @@ static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
 static atvi_idx run(void *self, atvi_idx chain, int worker) {
   method *t = self;
   (void)worker;
-  atvi_idx from = t->c.reached[chain], to = from + t->c.block + chain % 3;
-  if (to > t->c.goal) to = t->c.goal;
+  atvi_idx from = t->c.block.reached[chain], to = from + t->c.block.evals + chain % 3;
+  if (to > t->c.block.goal) to = t->c.block.goal;
   for (atvi_idx n = from + 1; n <= to; n++) {
     atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, (uint32_t)n, (uint32_t)chain);
     double x = n < t->stuck ? (double)chain : atvi_math_rng_normal(&r);
     CHECK(!atvi_infer_chains_keep(&t->c, chain, n, &x, 1, (double)n, (double)chain) ==
-          (n <= 10 || (n - 10) % t->c.thin));
+          (n <= 10 || (n - 10) % t->c.store.thin));
   }
   return to;
 }
@@ -52,7 +52,7 @@ static atvi_idx warm_up(void *self) {
   t->warm[t->n_warm++] = t->c.done;
   if (t->lost >= 0 && t->c.done > 0) {
     CHECK(atvi_infer_chains_move_lost(&t->c));
-    CHECK(t->c.mass[t->lost] == -HUGE_VAL && t->c.mass[0] == -19.5);
+    CHECK(t->c.lost.mass[t->lost] == -HUGE_VAL && t->c.lost.mass[0] == -19.5);
   }
   return t->c.done < 9 ? t->c.done + 3 : 0;
 }
@@ -147,12 +147,13 @@ static void memory_does_not_grow_with_the_run(void) {
     o.max_iter = k ? 300000 : 3000;
     o.chains = 3;
     atvi_draws *d = sample(&t, &o, 1);
-    CHECK_INT(t.c.room, 4 * 4096 / 3 / 2 * 2);
-    CHECK_INT(t.c.thin, k ? 64 : 1);
+    CHECK_INT(t.c.store.room, 4 * 4096 / 3 / 2 * 2);
+    CHECK_INT(t.c.store.thin, k ? 64 : 1);
     CHECK_INT(d->made->end, ATVI_END_LIMIT);
     CHECK_INT(t.c.done, o.max_iter);
-    for (atvi_idx i = 1; i < d->n / 3; i++) CHECK(d->log_prior[i] == d->log_prior[i - 1] + (double)t.c.thin);
-    CHECK(d->n / 3 <= t.c.room && d->n / 3 > t.c.room / 6);
+    for (atvi_idx i = 1; i < d->n / 3; i++)
+      CHECK(d->log_prior[i] == d->log_prior[i - 1] + (double)t.c.store.thin);
+    CHECK(d->n / 3 <= t.c.store.room && d->n / 3 > t.c.store.room / 6);
     CHECK(d->log_lik[d->n - 1] == 2); /* chain after chain */
     done_with(d);
     allocs[k] = test_allocs - before;
@@ -178,12 +179,12 @@ static double away_sd;
 static atvi_idx run_apart(void *self, atvi_idx chain, int worker) {
   method *t = self;
   (void)worker;
-  for (atvi_idx n = t->c.reached[chain] + 1; n <= t->c.goal; n++) {
+  for (atvi_idx n = t->c.block.reached[chain] + 1; n <= t->c.block.goal; n++) {
     atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, (uint32_t)n, (uint32_t)chain);
     double z = atvi_math_rng_normal(&r), x = chain == 3 ? 100 + away_sd * z : z;
     atvi_infer_chains_keep(&t->c, chain, n, &x, 1, chain == 3 ? -9 : -0.5 * z * z, 0);
   }
-  return t->c.goal;
+  return t->c.block.goal;
 }
 
 static atvi_status begin_apart(void *self, const atvi_starts *s, atvi_idx *index) {
