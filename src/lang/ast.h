@@ -223,8 +223,10 @@ typedef struct ast_stmt {
     atvi_place time_at, at;
     ast_expr *first, *last; /* OBSERVE: by position; else by name */
   } column;
-  atvi_idx n_word;
-  ast_token *words; /* [n_word] labels of an index, arguments of a function, names of columns */
+  struct { /* labels of an index, arguments of a function, names of columns */
+    atvi_idx n;
+    ast_token *token; /* [n] */
+  } words;
   ast_word *option; /* kind, name or unit of a table, solver or calendar; PARAM: the map */
   struct {
     ast_expr *tol, *atol, *maxsteps;
@@ -239,8 +241,10 @@ typedef struct ast_stmt {
     bool steady;     /* from a steady state; value may then be missing */
     ast_expr *given; /* what the names in words are until then; NULL: nothing else than later */
   } start;
-  atvi_idx n_setting;
-  ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
+  struct { /* SIMULATOR, EMULATOR: its lines */
+    atvi_idx n;
+    ast_setting *setting; /* [n] */
+  } settings;
   /* How many blocks `each` it stands in. */
   int level;
   struct { /* EACH: its statements; labels are in words, or in the file */

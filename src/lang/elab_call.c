@@ -222,10 +222,10 @@ static bool bind(elab *e, const elab_env *v, const ast_expr *arg, ast_word *word
 
 static atvi_node own_function(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *fn) {
   elab_binding var[MAX_ARGS];
-  atvi_idx n = fn->stmt->n_word;
+  atvi_idx n = fn->stmt->words.n;
   if (!check_count(e, x, n, n)) return ATVI_NODE_NONE;
   for (atvi_idx i = 0; i < n; i++) {
-    if (!bind(e, v, x->arg[i], fn->stmt->words[i].word, &var[i])) return ATVI_NODE_NONE;
+    if (!bind(e, v, x->arg[i], fn->stmt->words.token[i].word, &var[i])) return ATVI_NODE_NONE;
     var[i].next = i ? &var[i - 1] : NULL;
   }
   if (fn->busy) {

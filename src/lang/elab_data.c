@@ -278,14 +278,14 @@ bool atvi_lang_elab_data(elab *e) {
 static bool const_columns(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx *first, atvi_idx *n) {
   *first = 0;
   *n = csv->n_col;
-  if (st->n_word > 1) {
-    atvi_lang_error(e->s, st->words[1].at,
+  if (st->words.n > 1) {
+    atvi_lang_error(e->s, st->words.token[1].at,
                     "columns that stand side by side are given by position: columns 2..6",
                     "one column can be given by name");
     return false;
   }
-  if (st->n_word) {
-    const ast_token *w = &st->words[0];
+  if (st->words.n) {
+    const ast_token *w = &st->words.token[0];
     *first = atvi_lang_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
     *n = 1;
     return *first >= 0;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 const ast_setting *atvi_lang_setting(const ast_stmt *st, const char *word) {
-  for (atvi_idx i = 0; i < st->n_setting; i++)
-    if (strcmp(st->setting[i].word, word) == 0) return &st->setting[i];
+  for (atvi_idx i = 0; i < st->settings.n; i++)
+    if (strcmp(st->settings.setting[i].word, word) == 0) return &st->settings.setting[i];
   return NULL;
 }
 

@@ -63,16 +63,16 @@ static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_st
 
 static bool declare_labels(elab *e, atvi_idx *cap, elab_symbol *set) {
   const ast_stmt *st = set->stmt;
-  const char **label = atvi_lang_take(e->s, st->n_word, sizeof *label);
+  const char **label = atvi_lang_take(e->s, st->words.n, sizeof *label);
   if (!label) return false;
-  for (atvi_idx i = 0; i < st->n_word; i++) {
-    elab_symbol *sym = declare(e, cap, st->words[i].word, st, SYM_LABEL, st->words[i].at);
+  for (atvi_idx i = 0; i < st->words.n; i++) {
+    elab_symbol *sym = declare(e, cap, st->words.token[i].word, st, SYM_LABEL, st->words.token[i].at);
     if (!sym) return false;
     sym->base = i + 1;
     label[i] = sym->word->text;
   }
   set->label = label;
-  set->dim[0] = (elab_range){1, st->n_word, set};
+  set->dim[0] = (elab_range){1, st->words.n, set};
   set->ready = true;
   return true;
 }
@@ -85,7 +85,7 @@ bool atvi_lang_declare(elab *e) {
     if (kind < 0 || !st->name) continue;
     elab_symbol *sym = declare(e, &cap, st->name, st, (elab_kind)kind, st->at);
     if (!sym) return false;
-    if (kind == SYM_SET && st->n_word && !declare_labels(e, &cap, sym)) return false;
+    if (kind == SYM_SET && st->words.n && !declare_labels(e, &cap, sym)) return false;
     if (st->kind != KW_WALK) continue;
     elab_symbol *first = add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at);
     elab_symbol *later = first ? add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at) : NULL;

@@ -17,9 +17,9 @@ static atvi_idx spelled(const atvi_csv *csv, const char *base, const elab_loop *
 }
 
 static bool has_column(const atvi_csv *csv, const ast_stmt *st, const elab_loop *loop) {
-  if (st->n_word)
-    return atvi_io_csv_find(csv, st->words[0].kind == TOK_STRING ? st->words[0].text
-                                                                 : st->words[0].word->text) >= 0;
+  if (st->words.n)
+    return atvi_io_csv_find(csv, st->words.token[0].kind == TOK_STRING ? st->words.token[0].text
+                                                                       : st->words.token[0].word->text) >= 0;
   return loop->n_dim ? spelled(csv, st->name->text, loop, 0) >= 0
                      : atvi_io_csv_find(csv, st->name->text) >= 0;
 }
@@ -91,15 +91,15 @@ static bool column_of(elab *e, const ast_stmt *st, const elab_loop *loop, const 
                       atvi_idx *column) {
   *column = -1;
   if (st->column.first) return column_by_position(e, st, loop, csv, k, column);
-  if (st->n_word && st->n_word != loop->total) {
+  if (st->words.n && st->words.n != loop->total) {
     atvi_lang_error(e->s, st->column.at, "one column per element",
                     "wrong shape: '%.60s' has %td %s, but %td columns are given", st->name->text, loop->total,
-                    loop->total == 1 ? "element" : "elements", st->n_word);
+                    loop->total == 1 ? "element" : "elements", st->words.n);
     return false;
   }
   if (!csv) return true;
-  if (st->n_word) {
-    const ast_token *w = &st->words[k];
+  if (st->words.n) {
+    const ast_token *w = &st->words.token[k];
     *column = atvi_lang_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
     return *column >= 0;
   }
@@ -302,7 +302,7 @@ static bool twice(elab *e, const ast_stmt *st, const atvi_lang_observe *o, atvi_
     if (by) by[o->column] = st;
     return false;
   }
-  atvi_place at = st->n_word ? st->words[k].at : st->column.first ? st->column.at : st->at;
+  atvi_place at = st->words.n ? st->words.token[k].at : st->column.first ? st->column.at : st->at;
   atvi_lang_error(e->s, at, "every column has one distribution",
                   "the column '%.60s' is observed twice: line %d has it",
                   e->lang->data[o->data].csv->name[o->column], by[o->column]->at.line);

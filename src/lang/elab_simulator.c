@@ -485,17 +485,17 @@ static bool whole(elab *e, const ast_setting *x, atvi_idx least, atvi_idx most, 
 }
 
 static bool lists(elab *e, const ast_stmt *st, atvi_lang_simulator *sim) {
-  atvi_lang_output *outputs = atvi_lang_take(e->s, st->n_setting, sizeof *outputs);
-  atvi_lang_template *templates = atvi_lang_take(e->s, st->n_setting, sizeof *templates);
+  atvi_lang_output *outputs = atvi_lang_take(e->s, st->settings.n, sizeof *outputs);
+  atvi_lang_template *templates = atvi_lang_take(e->s, st->settings.n, sizeof *templates);
   if (!outputs || !templates) return false;
-  if (st->n_setting > SETTINGS_MOST) {
+  if (st->settings.n > SETTINGS_MOST) {
     atvi_lang_error(e->s, st->at, "drop what is not needed", "more than %d settings", SETTINGS_MOST);
     return false;
   }
   sim->output = outputs;
   sim->templates = templates;
-  for (atvi_idx i = 0; i < st->n_setting; i++) {
-    const ast_setting *x = &st->setting[i];
+  for (atvi_idx i = 0; i < st->settings.n; i++) {
+    const ast_setting *x = &st->settings.setting[i];
     if (strcmp(x->word, "output") == 0) {
       if (!output(e, x, sim->worker, &outputs[sim->n_output])) return false;
       sim->n_output++;

@@ -127,7 +127,7 @@ static bool equations_at_rest(elab *e) {
   const ast_stmt *st = e->start;
   atvi_lang *lang = e->lang;
   for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rest = lang->state[i].rhs;
-  const atvi_idx n = st && st->start.given ? st->n_word : 0, most = 2 * n + lang->n_delay;
+  const atvi_idx n = st && st->start.given ? st->words.n : 0, most = 2 * n + lang->n_delay;
   if (!st || !st->start.steady || !most) return true;
   replacements r = {.from = atvi_lang_take(e->s, most, sizeof *r.from),
                     .to = atvi_lang_take(e->s, most, sizeof *r.to)};
@@ -139,13 +139,13 @@ static bool equations_at_rest(elab *e) {
                 .level = st->level + 1};
   for (atvi_idx k = 0; k < n; k++) {
     for (atvi_idx j = 0; j < k; j++)
-      if (st->words[j].word == st->words[k].word) {
-        atvi_lang_error(e->s, st->words[k].at, "keep one of them", "'%.60s' is given twice",
-                        st->words[k].word->text);
+      if (st->words.token[j].word == st->words.token[k].word) {
+        atvi_lang_error(e->s, st->words.token[k].at, "keep one of them", "'%.60s' is given twice",
+                        st->words.token[k].word->text);
         return false;
       }
     atvi_node to = atvi_lang_eval(e, &v, st->start.given->arg[k]);
-    if (to == ATVI_NODE_NONE || !replace_name(e, &v, &st->words[k], to, &r)) return false;
+    if (to == ATVI_NODE_NONE || !replace_name(e, &v, &st->words.token[k], to, &r)) return false;
   }
   for (atvi_idx k = 0; k < lang->n_delay; k++) /* at rest a state is what it was */
     replace(&r, atvi_graph_input(e->g, ATVI_IN_DELAY, k),

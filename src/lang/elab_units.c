@@ -197,25 +197,27 @@ static bool labels_of_file(elab *e, elab_each *each, const atvi_csv *csv) {
 static bool labels_of_words(elab *e, elab_each *each) {
   const ast_stmt *st = each->stmt;
   atvi_idx n_outer = each->outer ? each->outer->n_unit : 1;
-  if (n_outer * st->n_word > ELAB_MAX_ELEMENTS)
+  if (n_outer * st->words.n > ELAB_MAX_ELEMENTS)
     return atvi_lang_error(e->s, st->at, "name fewer of them", "a model has at most %d units",
                            ELAB_MAX_ELEMENTS),
            false;
-  if (!(each->unit = atvi_lang_take(e->s, n_outer * st->n_word, sizeof *each->unit))) return false;
-  for (atvi_idx i = 0; i < st->n_word; i++) {
-    if (!can_be_label(st->words[i].text)) {
-      atvi_lang_error(e->s, st->words[i].at, BAD_LABEL, "'%.60s' cannot be a label", st->words[i].text);
+  if (!(each->unit = atvi_lang_take(e->s, n_outer * st->words.n, sizeof *each->unit))) return false;
+  for (atvi_idx i = 0; i < st->words.n; i++) {
+    if (!can_be_label(st->words.token[i].text)) {
+      atvi_lang_error(e->s, st->words.token[i].at, BAD_LABEL, "'%.60s' cannot be a label",
+                      st->words.token[i].text);
       return false;
     }
     for (atvi_idx j = 0; j < i; j++)
-      if (strcmp(st->words[i].text, st->words[j].text) == 0) {
-        atvi_lang_error(e->s, st->words[i].at, "name it once", "'%.60s' is named twice", st->words[i].text);
+      if (strcmp(st->words.token[i].text, st->words.token[j].text) == 0) {
+        atvi_lang_error(e->s, st->words.token[i].at, "name it once", "'%.60s' is named twice",
+                        st->words.token[i].text);
         return false;
       }
   }
   for (atvi_idx p = 0; p < n_outer; p++)
-    for (atvi_idx i = 0; i < st->n_word; i++)
-      each->unit[each->n_unit++] = (elab_label){st->words[i].text, p, i};
+    for (atvi_idx i = 0; i < st->words.n; i++)
+      each->unit[each->n_unit++] = (elab_label){st->words.token[i].text, p, i};
   return true;
 }
 

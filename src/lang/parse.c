@@ -121,18 +121,18 @@ static bool word_list(ast_parser *p, ast_stmt *st, bool strings) {
   for (;; p->tok++) {
     bool ok = p->tok->kind == TOK_NAME || (strings && p->tok->kind == TOK_STRING);
     if (!ok) return atvi_lang_expect(p, TOK_NAME, NULL);
-    if (!ATVI_PUSH(p->s->pool, st->words, st->n_word, cap)) {
+    if (!ATVI_PUSH(p->s->pool, st->words.token, st->words.n, cap)) {
       atvi_lang_nomem(p->s);
       return false;
     }
-    st->words[st->n_word++] = *p->tok++;
+    st->words.token[st->words.n++] = *p->tok++;
     if (p->tok->kind != ',') return true;
   }
 }
 
 static bool reserved_in(ast_parser *p, const ast_stmt *st) {
-  for (atvi_idx i = 0; i < st->n_word; i++)
-    if (atvi_lang_reserved(p, &st->words[i])) return true;
+  for (atvi_idx i = 0; i < st->words.n; i++)
+    if (atvi_lang_reserved(p, &st->words.token[i])) return true;
   return false;
 }
 
@@ -202,14 +202,14 @@ static bool parse_param(ast_parser *p, ast_stmt *st) {
 static bool parse_function(ast_parser *p, ast_stmt *st) {
   if (!define(p, st) || !atvi_lang_expect(p, '(', "for example: function f(x, y) = x + y")) return false;
   if (p->tok->kind != ')' && (!word_list(p, st, false) || reserved_in(p, st))) return false;
-  for (atvi_idx i = 0; i < st->n_word; i++)
+  for (atvi_idx i = 0; i < st->words.n; i++)
     for (atvi_idx j = 0; j < i; j++)
-      if (st->words[i].word == st->words[j].word) {
-        atvi_lang_error(p->s, st->words[i].at, "give every argument its own name",
-                        "two arguments are called '%s'", st->words[i].word->text);
+      if (st->words.token[i].word == st->words.token[j].word) {
+        atvi_lang_error(p->s, st->words.token[i].at, "give every argument its own name",
+                        "two arguments are called '%s'", st->words.token[i].word->text);
         return false;
       }
-  if (st->n_word > 20) {
+  if (st->words.n > 20) {
     atvi_lang_error(p->s, st->at, "hand over whole arrays", "a function has at most 20 arguments");
     return false;
   }
@@ -229,15 +229,16 @@ static bool parse_given(ast_parser *p, ast_stmt *st) {
   ast_expr **x = NULL;
   atvi_idx cap = 0, cap_x = 0;
   for (;; p->tok++) {
-    if (!ATVI_PUSH(p->s->pool, st->words, st->n_word, cap) || !ATVI_PUSH(p->s->pool, x, st->n_word, cap_x))
+    if (!ATVI_PUSH(p->s->pool, st->words.token, st->words.n, cap) ||
+        !ATVI_PUSH(p->s->pool, x, st->words.n, cap_x))
       return atvi_lang_nomem(p->s), false;
-    st->words[st->n_word] = *p->tok;
+    st->words.token[st->words.n] = *p->tok;
     if (!atvi_lang_expect(p, TOK_NAME, hint) || !atvi_lang_expect(p, '=', hint) ||
-        !(x[st->n_word++] = atvi_lang_expr(p)))
+        !(x[st->words.n++] = atvi_lang_expr(p)))
       return false;
     if (p->tok->kind != ',') break;
   }
-  return (st->start.given = atvi_lang_expr_list(p, at, st->n_word, x)) != NULL;
+  return (st->start.given = atvi_lang_expr_list(p, at, st->words.n, x)) != NULL;
 }
 
 /* start 0, start steady, start 0 steady, start steady with dose = 0 */
@@ -643,10 +644,10 @@ static bool setting(ast_parser *p, ast_stmt *st, ast_setting *x) {
   const setting_word *word = find(p, st->kind == KW_EMULATOR ? EMULATOR : SIMULATOR);
   if (!word) return false;
   *x = (ast_setting){.word = word->word, .at = p->tok->at};
-  for (atvi_idx i = 0; i < st->n_setting && !word->many; i++)
-    if (st->setting[i].word == word->word) {
+  for (atvi_idx i = 0; i < st->settings.n && !word->many; i++)
+    if (st->settings.setting[i].word == word->word) {
       atvi_lang_error(p->s, x->at, "keep one of them", "'%s' is given twice: line %d already has it",
-                      word->word, st->setting[i].at.line);
+                      word->word, st->settings.setting[i].at.line);
       return false;
     }
   p->tok++;
@@ -666,10 +667,11 @@ static bool parse_settings(ast_parser *p, ast_stmt *st) {
       p->tok++;
       return true;
     }
-    if (!ATVI_PUSH(p->s->pool, st->setting, st->n_setting, cap)) return atvi_lang_nomem(p->s), false;
+    if (!ATVI_PUSH(p->s->pool, st->settings.setting, st->settings.n, cap))
+      return atvi_lang_nomem(p->s), false;
     p->depth = 0;
-    if (!setting(p, st, &st->setting[st->n_setting])) return false;
-    st->n_setting++;
+    if (!setting(p, st, &st->settings.setting[st->settings.n])) return false;
+    st->settings.n++;
   }
 }
 
@@ -700,8 +702,8 @@ static bool labels(ast_parser *p, ast_stmt *st) {
                            ? column_name(p, &at)
                            : NULL;
     if (!text) return atvi_lang_expect(p, TOK_NAME, "for example: each arm in placebo, treated { ... }");
-    if (!ATVI_PUSH(p->s->pool, st->words, st->n_word, cap)) return atvi_lang_nomem(p->s), false;
-    st->words[st->n_word++] = (ast_token){.kind = TOK_STRING, .at = at, .text = text};
+    if (!ATVI_PUSH(p->s->pool, st->words.token, st->words.n, cap)) return atvi_lang_nomem(p->s), false;
+    st->words.token[st->words.n++] = (ast_token){.kind = TOK_STRING, .at = at, .text = text};
     if (p->tok->kind != ',') return true;
   }
 }
