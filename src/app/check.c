@@ -62,15 +62,16 @@ static atvi_idx alike(const atvi_lang_param *p, atvi_idx n) {
 static int list_params(atvi_text *out, int width, const atvi_lang *lang, atvi_idx shared) {
   int longest = 0, n;
   for (atvi_idx i = 0, more; i < shared; i += more) {
-    more = alike(&lang->all[i], shared - i);
-    if ((n = describe_param(out, width, more, &lang->all[i])) > longest) longest = n;
+    more = alike(&lang->blocks.param[i], shared - i);
+    if ((n = describe_param(out, width, more, &lang->blocks.param[i])) > longest) longest = n;
   }
-  for (atvi_idx b = 0, at = shared; b < lang->n_block; b++) {
-    const atvi_lang_block *block = &lang->block[b];
+  for (atvi_idx b = 0, at = shared; b < lang->blocks.n_block; b++) {
+    const atvi_lang_block *block = &lang->blocks.block[b];
     const atvi_lang *unit = block->unit[0].lang;
     for (atvi_idx i = block->n_outer, more; i < unit->n_param; i += more, at += more * block->n_unit) {
       more = alike(&unit->param[i], unit->n_param - i);
-      if ((n = describe_param(out, width, more * block->n_unit, &lang->all[at])) > longest) longest = n;
+      if ((n = describe_param(out, width, more * block->n_unit, &lang->blocks.param[at])) > longest)
+        longest = n;
     }
   }
   return longest;
@@ -78,19 +79,21 @@ static int list_params(atvi_text *out, int width, const atvi_lang *lang, atvi_id
 
 static void describe_params(atvi_text *out, const atvi_lang *lang) {
   enum { LEAST = 16 };
-  atvi_idx shared = lang->n_all;
-  for (atvi_idx b = 0; b < lang->n_block; b++)
-    shared -= (lang->block[b].unit[0].lang->n_param - lang->block[b].n_outer) * lang->block[b].n_unit;
-  atvi_io_text_add(out, "parameters  %td", lang->n_all);
-  if (lang->n_block) atvi_io_text_add(out, ": %td shared, %td of units", shared, lang->n_all - shared);
+  atvi_idx shared = lang->blocks.n_param;
+  for (atvi_idx b = 0; b < lang->blocks.n_block; b++)
+    shared -= (lang->blocks.block[b].unit[0].lang->n_param - lang->blocks.block[b].n_outer) *
+              lang->blocks.block[b].n_unit;
+  atvi_io_text_add(out, "parameters  %td", lang->blocks.n_param);
+  if (lang->blocks.n_block)
+    atvi_io_text_add(out, ": %td shared, %td of units", shared, lang->blocks.n_param - shared);
   atvi_io_text_add(out, "\n");
   int longest = list_params(NULL, 0, lang, shared);
   list_params(out, longest > LEAST ? longest : LEAST, lang, shared);
 }
 
 static void describe_units(atvi_text *out, const atvi_lang *lang) {
-  for (atvi_idx b = 0; b < lang->n_block; b++) {
-    const atvi_lang_block *block = &lang->block[b];
+  for (atvi_idx b = 0; b < lang->blocks.n_block; b++) {
+    const atvi_lang_block *block = &lang->blocks.block[b];
     atvi_io_text_add(out, "units       %s: %td, %s", block->name, block->n_unit, block->unit[0].label);
     if (block->n_unit > 1)
       atvi_io_text_add(out, block->n_unit > 2 ? " ... %s" : " and %s", block->unit[block->n_unit - 1].label);
@@ -200,18 +203,19 @@ static void describe(atvi_text *out, const atvi_model *m) {
     describe_emulators(out, m);
   else
     atvi_io_text_add(out, "%s", kind[lang->kind]);
-  if (lang->n_state) {
-    atvi_io_text_add(out, ", %td states, start at t = %g", lang->n_state - lang->n_lag, lang->start);
+  if (lang->dynamics.n_state) {
+    atvi_io_text_add(out, ", %td states, start at t = %g", lang->dynamics.n_state - lang->dynamics.n_lag,
+                     lang->time.start);
     static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)",
                                          "steps"};
     atvi_io_text_add(out, "; solver: %s", method[m->odes.fit.method]);
   }
   atvi_io_text_add(out, "\n");
   if (m->choice.automatic) atvi_io_text_add(out, "            solver %s\n", m->choice.why);
-  if (lang->n_block) describe_units(out, lang);
+  if (lang->blocks.n_block) describe_units(out, lang);
   describe_params(out, lang);
-  if (lang->n_derived) atvi_io_text_add(out, "derived     %td\n", lang->n_derived);
-  if (lang->n_track) atvi_io_text_add(out, "tracked     %td\n", lang->n_track);
+  if (lang->outputs.n_derived) atvi_io_text_add(out, "derived     %td\n", lang->outputs.n_derived);
+  if (lang->outputs.n_track) atvi_io_text_add(out, "tracked     %td\n", lang->outputs.n_track);
   describe_data(out, m);
   atvi_io_text_add(out, "code        %s", m->prog.info.compiled ? "compiled" : "interpreted");
   if (m->prog.info.compiled && m->prog.info.from_cache)

@@ -133,8 +133,8 @@ bool atvi_app_no_data(const atvi_loaded *l) {
 
 const char *atvi_app_flat(const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
-  for (atvi_idx i = 0; i < lang->n_all; i++)
-    if (lang->all[i].flat) return lang->all[i].name;
+  for (atvi_idx i = 0; i < lang->blocks.n_param; i++)
+    if (lang->blocks.param[i].flat) return lang->blocks.param[i].name;
   return NULL;
 }
 
@@ -327,8 +327,8 @@ static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, 
 static bool read_time(const atvi_lang *lang, const char *s, size_t n, double *out) {
   int64_t days;
   if (atvi_io_parse_number(s, n, out)) return isfinite(*out);
-  if (!lang || !lang->calendar.unit || !atvi_io_parse_date(s, n, &days)) return false;
-  *out = atvi_io_calendar_time(lang->calendar, (double)days);
+  if (!lang || !lang->time.calendar.unit || !atvi_io_parse_date(s, n, &days)) return false;
+  *out = atvi_io_calendar_time(lang->time.calendar, (double)days);
   return true;
 }
 
@@ -392,16 +392,16 @@ atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, co
 
 void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {
   static const double FARTHEST = 3e6; /* days: about eight thousand years */
-  double at = atvi_io_calendar_day(lang->calendar, t);
+  double at = atvi_io_calendar_day(lang->time.calendar, t);
   int y, m, d;
   out[0] = 0;
-  if (!lang->calendar.unit || !(fabs(at) < FARTHEST)) return;
+  if (!lang->time.calendar.unit || !(fabs(at) < FARTHEST)) return;
   double second = round(86400 * at),
          day = floor(second / 86400); /* t is rarely a whole day to the last bit */
   int rest = (int)(second - 86400 * day);
   atvi_io_date_from_days((int64_t)day, &y, &m, &d);
   int n = snprintf(out, ATVI_APP_DATE, "%04d-%02d-%02d", y, m, d);
-  if (rest == 0 || lang->calendar.unit > 1) return;
+  if (rest == 0 || lang->time.calendar.unit > 1) return;
   n += snprintf(out + n, ATVI_APP_DATE - (size_t)n, "T%02d:%02d", rest / 3600, rest / 60 % 60);
   if (rest % 60) snprintf(out + n, ATVI_APP_DATE - (size_t)n, ":%02d", rest % 60);
 }

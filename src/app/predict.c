@@ -49,7 +49,7 @@ static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, grid_start
     g->of[k] = (fit_rows){d->time ? d->n_row : 0, time};
   }
   if (!g->of) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_app_start_text(pool, lang, lang->start, &g->text));
+  ATVI_TRY(atvi_app_start_text(pool, lang, lang->time.start, &g->text));
   g->known = true;
   return ATVI_OK;
 }
@@ -97,7 +97,7 @@ static atvi_status grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_f
   const atvi_lang *lang = l->model->lang;
   const char *must_say;
   *g = (grid_start){0};
-  if (lang->n_state == 0) return ATVI_OK;
+  if (lang->dynamics.n_state == 0) return ATVI_OK;
   ATVI_TRY(find_fit(pool, run, folder, g));
   ATVI_TRY(atvi_app_start_text(pool, lang, 0, &must_say));
   if (!g->known && must_say)
@@ -133,7 +133,7 @@ static void say_unknown(atvi_text *t, const atvi_lang *lang, const atvi_lang_obs
   atvi_io_text_add(t,
                    ": %s counts since the start (increase), which spans %g: the data of the fit can no "
                    "longer be read, so their end is not known",
-                   o->name, d->time[0] - lang->start);
+                   o->name, d->time[0] - lang->time.start);
 }
 
 static void say_span(atvi_text *t, const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row,
@@ -151,10 +151,11 @@ static void say_span(atvi_text *t, const atvi_lang *lang, const atvi_lang_observ
 static void look(atvi_text *t, const atvi_lang *lang, const grid_start *g, const atvi_lang_observe *o) {
   const atvi_lang_data *d = &lang->data[o->data];
   const fit_rows *fit = &g->of[o->data];
-  double least, most, from = g->since && g->since[o->data] > lang->start ? g->since[o->data] : lang->start;
+  double least, most,
+      from = g->since && g->since[o->data] > lang->time.start ? g->since[o->data] : lang->time.start;
   atvi_app_steps(fit->n, fit->time, &least, &most);
   if (!(most > 0)) return;
-  double eps = SAME_STEP * fmax(fabs(d->time[d->n_row - 1]), fabs(lang->start));
+  double eps = SAME_STEP * fmax(fabs(d->time[d->n_row - 1]), fabs(lang->time.start));
   for (atvi_idx r = 0; r < d->n_row; r++) {
     if (r > 0 && d->time[r] > d->time[r - 1]) from = d->time[r - 1];
     double span = d->time[r] - from;
@@ -238,7 +239,7 @@ static atvi_status read_draws(prediction *x, const atvi_target *t) {
 
 static atvi_status check_times(const prediction *x, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
-  if (x->n_time == 0 || lang->n_state > 0 || l->model->emulated) return ATVI_OK;
+  if (x->n_time == 0 || lang->dynamics.n_state > 0 || l->model->emulated) return ATVI_OK;
   return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--times %s: the model has no states, so nothing continues in time",
                    x->opts->times);
 }

@@ -41,7 +41,7 @@ static void use(void *user, atvi_idx index) {
 
 static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covariates *c) {
   const atvi_lang *lang = l->model->lang;
-  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL, lang->calendar.unit > 0};
+  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL, lang->time.calendar.unit > 0};
   if (!c->csv) return ATVI_OK;
   c->used = atvi_pool_take(pool, (size_t)c->csv->n_col + 1, sizeof *c->used);
   bool ok = c->used != NULL;
@@ -328,7 +328,7 @@ static void head(table *t, bool observed) {
 
 atvi_status atvi_app_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
                                            const atvi_predicted *series, const char **text) {
-  table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->calendar.unit > 0, .width = 9};
+  table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->time.calendar.unit > 0, .width = 9};
   atvi_idx found = 0, seen = 0;
   int last = -1, room = t.dated ? NAME_SHOWN_DATED : NAME_SHOWN;
   for (atvi_idx s = 0; s < n; s++) {
@@ -363,7 +363,7 @@ atvi_status atvi_app_predict_figure(atvi_pool *pool, const atvi_loaded *l, const
     if (series[s].kind == ATVI_SERIES_OBSERVED && series[s].n > 0) list[m++] = series[s];
   if (!list) return ATVI_ENOMEM;
   if (m == 0) return ATVI_OK;
-  return atvi_report_save_forecast(pool, dir, m, list, lang->calendar, name);
+  return atvi_report_save_forecast(pool, dir, m, list, lang->time.calendar, name);
 }
 
 /* ---- spacing ---- */
@@ -375,7 +375,7 @@ atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
     const atvi_lang_data *d = &lang->data[lang->observe[o].data];
     atvi_idx n = atvi_app_predictions_rows(l->model, lang->observe[o].data), at = 0;
-    double least, most, eps = atvi_app_predictions_rounding(n_time, time), before = lang->start;
+    double least, most, eps = atvi_app_predictions_rounding(n_time, time), before = lang->time.start;
     if (!d->time || !atvi_app_counts(lang, &lang->observe[o])) continue;
     atvi_app_steps(n, d->time, &least, &most);
     for (atvi_idx i = 0; i < n_time && most > 0; before = time[i++]) {

@@ -62,7 +62,7 @@ bool atvi_app_predictions_in_data(const atvi_model *m, double t, double eps) {
     if (m->lang->data[k].time &&
         atvi_app_predictions_among(atvi_app_predictions_rows(m, k), m->lang->data[k].time, t, eps))
       return true;
-  return m->lik.has_prev && fabs(t - m->lang->start) <= eps;
+  return m->lik.has_prev && fabs(t - m->lang->time.start) <= eps;
 }
 
 /* ---- which draws ---- */
@@ -169,7 +169,7 @@ static bool on_grid(const layout *y, atvi_idx k, atvi_idx r) {
 static const char *unit_of(atvi_pool *pool, const atvi_model *m, atvi_idx unit) {
   if (unit == 0) return "";
   return atvi_pool_printf(pool, "%s %s",
-                          m->blocks.part[0].m->lang->block[m->blocks.part[unit].block - 1].name,
+                          m->blocks.part[0].m->lang->blocks.block[m->blocks.part[unit].block - 1].name,
                           m->target.unit[unit].name);
 }
 
@@ -369,8 +369,8 @@ atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *comm
   atvi_app_predictions_priors(l, d);
   *d->about = (atvi_about){.title = keep(d, lang->title && *lang->title ? lang->title : l->target->name),
                            .time_name = keep(d, atvi_app_report_time_name(lang)),
-                           .day0 = lang->calendar.day0,
-                           .day_unit = lang->calendar.unit,
+                           .day0 = lang->time.calendar.day0,
+                           .day_unit = lang->time.calendar.unit,
                            .n_data = lang->n_data,
                            .command = keep(d, command),
                            .dependent = l->model->emulated != NULL};
@@ -418,8 +418,9 @@ typedef struct {
 
 static void grid_add(grid *g, double t) {
   const atvi_lang *lang = g->m->lang;
-  if (lang->kind == ATVI_MODEL_MAP) t = lang->start + lang->step * round((t - lang->start) / lang->step);
-  if (t > g->first && t < g->last && t >= lang->start) g->time[g->n++] = t;
+  if (lang->kind == ATVI_MODEL_MAP)
+    t = lang->time.start + lang->time.step * round((t - lang->time.start) / lang->time.step);
+  if (t > g->first && t < g->last && t >= lang->time.start) g->time[g->n++] = t;
 }
 
 /* Both sides of pulses (states before) and of jumps of tables (values after). */
@@ -454,7 +455,7 @@ static void add_even(grid *g, const double *data, atvi_idx n) {
 
 /* The way from the start to the first data, where that is short: doses are given before anything is measured. */
 static void add_start(grid *g) {
-  double start = g->m->lang->start, first = g->first, range = g->last - first;
+  double start = g->m->lang->time.start, first = g->first, range = g->last - first;
   if (!(first > start) || first - start > NEAR_START * range) return;
   g->first = start;
   grid_add(g, start + BESIDE * range);

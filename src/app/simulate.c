@@ -124,7 +124,7 @@ static const atvi_series *first_of(const table *t, atvi_idx unit) {
 }
 
 static const char *block_of(const atvi_model *m, atvi_idx unit) {
-  return m->blocks.part[0].m->lang->block[m->blocks.part[unit].block - 1].name;
+  return m->blocks.part[0].m->lang->blocks.block[m->blocks.part[unit].block - 1].name;
 }
 
 /* ---- lines ---- */
@@ -405,7 +405,7 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
   const atvi_lang *lang = l->model->lang;
   j->many = o->prior > 0 || o->fit || o->draws > 0;
   j->observe = o->observe || (j->many && lang->n_observe > 0);
-  j->data = j->observe || (lang->n_state == 0 && lang->n_observe > 0);
+  j->data = j->observe || (lang->dynamics.n_state == 0 && lang->n_observe > 0);
   j->B = o->prior > 0 ? o->prior : o->draws > 0 ? o->draws : o->fit ? DRAWS : 1;
   if (j->data) ATVI_TRY(which_file(ctx, l, o->data, &j->file));
   for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)
@@ -612,7 +612,7 @@ atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double s
   const char *burnin = line_of(lang->source, "burnin"), *rest = burnin ? burnin + strcspn(burnin, "\n") : "";
   char number[ATVI_NUMBER_BYTES + 1] = "";
   *text = NULL;
-  if (lang->n_state == 0 || line_of(lang->source, "start")) return ATVI_OK;
+  if (lang->dynamics.n_state == 0 || line_of(lang->source, "start")) return ATVI_OK;
   atvi_io_format_number(number, start);
   *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
                                     number, rest)
@@ -626,13 +626,13 @@ atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double s
 static atvi_status say_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_lang *lang, double first,
                              const char **text) {
   const char *burnin = line_of(lang->source, "burnin");
-  if (lang->n_state == 0 || has_time(lang) || line_of(lang->source, "start")) return ATVI_OK;
+  if (lang->dynamics.n_state == 0 || has_time(lang) || line_of(lang->source, "start")) return ATVI_OK;
   if (!burnin && counting(lang))
     return ATVI_FAIL(ctx, ATVI_EMODEL,
                      "%s: error: %s counts since the previous time (increase), and neither the data nor the "
                      "model say when counting starts\nhint: add a line such as: start 0",
                      lang->path, counting(lang)->name);
-  double start = burnin ? first + lang->start : first; /* without data a burn-in starts before 0 */
+  double start = burnin ? first + lang->time.start : first; /* without data a burn-in starts before 0 */
   atvi_log(ctx, ATVI_LOG_NOTE,
            burnin
                ? "no data and no start in the model: it starts at %g, its burn-in before the first time, %g"

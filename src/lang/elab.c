@@ -41,7 +41,7 @@ static bool values(elab *e, elab_kind kind, atvi_idx *n, atvi_lang_value **out) 
 }
 
 static bool log_terms(elab *e) {
-  atvi_node sum = e->lang->log_flat;
+  atvi_node sum = e->lang->log.flat;
   elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "logp", .data = -1};
   for (atvi_idx i = 0; i < e->file->n; i++) {
     if (e->file->stmt[i].kind != KW_LOGP) continue;
@@ -49,7 +49,7 @@ static bool log_terms(elab *e) {
     if (x == ATVI_NODE_NONE) return false;
     sum = atvi_graph_op2(e->g, ATVI_OP_ADD, sum, x);
   }
-  e->lang->log_extra = sum;
+  e->lang->log.extra = sum;
   return true;
 }
 
@@ -57,7 +57,7 @@ static bool log_terms(elab *e) {
  * one of several files, or of one that is missing, there is nothing to look them up in. */
 static bool unused_lets(elab *e) {
   atvi_idx n = e->lang->n_data;
-  if (e->lang->n_block || n > 1 || (n == 1 && !e->lang->data[0].csv)) return true;
+  if (e->lang->blocks.n_block || n > 1 || (n == 1 && !e->lang->data[0].csv)) return true;
   elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = n - 1};
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
@@ -73,9 +73,9 @@ static bool unused_lets(elab *e) {
 }
 
 bool atvi_lang_values(elab *e) {
-  return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
-         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e) && atvi_lang_lags(e) &&
-         unused_lets(e);
+  return values(e, SYM_DERIVED, &e->lang->outputs.n_derived, &e->lang->outputs.derived) &&
+         values(e, SYM_TRACK, &e->lang->outputs.n_track, &e->lang->outputs.track) && log_terms(e) &&
+         atvi_lang_lags(e) && unused_lets(e);
 }
 
 static bool elaborate(elab *e) {

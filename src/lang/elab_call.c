@@ -141,15 +141,15 @@ bool atvi_lang_lags(elab *e) {
   atvi_idx first = n_declared(e);
   atvi_lang_state *state = atvi_lang_take(e->s, first + e->past.n_lag, sizeof *state);
   if (!state) return false;
-  for (atvi_idx i = 0; i < first; i++) state[i] = lang->state[i];
+  for (atvi_idx i = 0; i < first; i++) state[i] = lang->dynamics.state[i];
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx k = 0; k < e->past.of[i]->n; k++) {
       atvi_node from = k ? atvi_graph_input(e->g, ATVI_IN_STATE, e->past.of[i]->state[k - 1]) : now[i];
       state[e->past.of[i]->state[k]] = (atvi_lang_state){"", atvi_graph_const(e->g, 0), from, from};
     }
-  lang->state = state;
-  lang->n_state = first + e->past.n_lag;
-  lang->n_lag = e->past.n_lag;
+  lang->dynamics.state = state;
+  lang->dynamics.n_state = first + e->past.n_lag;
+  lang->dynamics.n_lag = e->past.n_lag;
   return true;
 }
 

@@ -146,8 +146,8 @@ bool atvi_lang_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx co
     return false;
   }
   if (kind == ATVI_CELL_NUMBER) return *t = csv->value[at], true;
-  if (kind == ATVI_CELL_DATE && e->lang->calendar.unit)
-    return *t = atvi_io_calendar_time(e->lang->calendar, csv->value[at]), true;
+  if (kind == ATVI_CELL_DATE && e->lang->time.calendar.unit)
+    return *t = atvi_io_calendar_time(e->lang->time.calendar, csv->value[at]), true;
   if (kind == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
   if (kind == ATVI_CELL_MISSING)
     atvi_lang_data_error(e->s, csv, row, col, about, "every row needs its time", "the time is missing");
@@ -186,7 +186,8 @@ static bool read_values(elab *e, atvi_lang_data *data, atvi_idx time_col) {
       if (c == time_col)
         value[at] = data->time[r];
       else if (csv->kind[at] == ATVI_CELL_DATE)
-        value[at] = e->lang->calendar.unit ? atvi_io_calendar_time(e->lang->calendar, csv->value[at]) : NAN;
+        value[at] =
+            e->lang->time.calendar.unit ? atvi_io_calendar_time(e->lang->time.calendar, csv->value[at]) : NAN;
       else if (csv->kind[at] == ATVI_CELL_MISSING || csv->kind[at] == ATVI_CELL_TEXT)
         value[at] = NAN;
     }

@@ -91,11 +91,11 @@ bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, 
     return false;
   }
   interval at = range_of(e, node);
-  if (!(at.lo >= e->lang->start)) {
+  if (!(at.lo >= e->lang->time.start)) {
     atvi_lang_error(
         e->s, x->at,
         "start earlier, or bound its parameters from below, as in: param lag ~ normal(2, 1) in (0, inf)",
-        "this pulse could lie before the start time %g", e->lang->start);
+        "this pulse could lie before the start time %g", e->lang->time.start);
     return false;
   }
   /* a number apart from the rest: pulses of one lag have one node */
@@ -150,11 +150,11 @@ static atvi_node positive(elab *e, const elab_env *v, const ast_expr *x, bool ne
 /* The number of the delay of a state, made if it is new; -1 on ENOMEM. */
 static atvi_idx delay_of(elab *e, atvi_idx state, atvi_node lag) {
   atvi_lang *m = e->lang;
-  for (atvi_idx k = 0; k < m->n_delay; k++)
-    if (m->delay[k].state == state && m->delay[k].lag == lag) return k;
-  if (!ATVI_PUSH(e->s->pool, m->delay, m->n_delay, e->cap.delay)) return -1;
-  m->delay[m->n_delay] = (atvi_lang_delay){state, lag};
-  return m->n_delay++;
+  for (atvi_idx k = 0; k < m->dynamics.n_delay; k++)
+    if (m->dynamics.delay[k].state == state && m->dynamics.delay[k].lag == lag) return k;
+  if (!ATVI_PUSH(e->s->pool, m->dynamics.delay, m->dynamics.n_delay, e->cap.delay)) return -1;
+  m->dynamics.delay[m->dynamics.n_delay] = (atvi_lang_delay){state, lag};
+  return m->dynamics.n_delay++;
 }
 
 /* How long ago: above 0, whatever the parameters. */
@@ -164,7 +164,7 @@ static atvi_node delay_lag(elab *e, const elab_env *v, const ast_expr *x) {
   if (lag == ATVI_NODE_NONE) return lag;
   interval range = range_of(e, lag);
   bool fixed = atvi_graph_is_const(e->g, lag, NULL);
-  if (!fixed && e->lang->solver == ATVI_SOLVER_RK4) {
+  if (!fixed && e->lang->solver.kind == ATVI_SOLVER_RK4) {
     atvi_lang_error(e->s, x->at, "choose a number, or another solver: the steps of 'rk4' cannot follow it",
                     "with 'solver rk4' a delay cannot depend on parameters");
     return ATVI_NODE_NONE;
@@ -209,8 +209,8 @@ atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bo
   /* the states that it uses, and the time */
   atvi_idx n = 0, size = atvi_graph_size(e->g);
   bool *need = atvi_lang_take(e->s, size, sizeof *need);
-  atvi_node *from = atvi_lang_take(e->s, e->lang->n_state + 1, sizeof *from);
-  atvi_node *to = atvi_lang_take(e->s, e->lang->n_state + 1, sizeof *to);
+  atvi_node *from = atvi_lang_take(e->s, e->lang->dynamics.n_state + 1, sizeof *from);
+  atvi_node *to = atvi_lang_take(e->s, e->lang->dynamics.n_state + 1, sizeof *to);
   if (!need || !from || !to) return ATVI_NODE_NONE;
   need[y] = true;
   for (atvi_idx i = size - 1; i >= 0; i--) {
@@ -267,9 +267,9 @@ static bool path_times(elab *e, const elab_binding *vars, const ast_expr *x, atv
   }
   if (!fixed_time(e, vars, x->arg[1], &p->from) || !fixed_time(e, vars, x->arg[at ? 1 : 2], &p->to))
     return false;
-  if (p->from < e->lang->start) {
+  if (p->from < e->lang->time.start) {
     atvi_lang_error(e->s, x->arg[1]->at, "start earlier, or ask for a later time",
-                    "the time %g lies before the start time %g", p->from, e->lang->start);
+                    "the time %g lies before the start time %g", p->from, e->lang->time.start);
     return false;
   }
   if (p->to >= p->from && (at || p->to > p->from)) return true;
@@ -284,9 +284,10 @@ atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *
   while (kind < 4 && strcmp(x->word->text, WORD[kind]) != 0) kind++;
   *found = kind < 4;
   if (!*found) return ATVI_NODE_NONE;
-  if (!(v->allowed & ELAB_KIND(ATVI_IN_TRAJECTORY)) || e->lang->n_state == 0) {
+  if (!(v->allowed & ELAB_KIND(ATVI_IN_TRAJECTORY)) || e->lang->dynamics.n_state == 0) {
     atvi_lang_error(e->s, x->at, "it asks for something of a whole run: write it in 'derived'",
-                    e->lang->n_state ? "%s cannot use '%s'" : "%s cannot use '%s': the model has no states",
+                    e->lang->dynamics.n_state ? "%s cannot use '%s'"
+                                              : "%s cannot use '%s': the model has no states",
                     v->where, WORD[kind]);
     return ATVI_NODE_NONE;
   }
@@ -299,15 +300,15 @@ atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *
   if (!path_times(e, v->vars, x, &p)) return ATVI_NODE_NONE;
   if ((p.node = atvi_lang_eval(e, &inner, x->arg[0])) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   atvi_lang *m = e->lang;
-  for (atvi_idx k = 0; k < m->n_trajectory; k++) {
-    const atvi_lang_trajectory *q = &m->trajectory[k];
+  for (atvi_idx k = 0; k < m->outputs.n_trajectory; k++) {
+    const atvi_lang_trajectory *q = &m->outputs.trajectory[k];
     if (q->kind == p.kind && q->node == p.node && q->from == p.from && q->to == p.to)
       return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, k);
   }
-  if (!ATVI_PUSH(e->s->pool, m->trajectory, m->n_trajectory, e->cap.trajectory))
+  if (!ATVI_PUSH(e->s->pool, m->outputs.trajectory, m->outputs.n_trajectory, e->cap.trajectory))
     return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
-  m->trajectory[m->n_trajectory] = p;
-  return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, m->n_trajectory++);
+  m->outputs.trajectory[m->outputs.n_trajectory] = p;
+  return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, m->outputs.n_trajectory++);
 }
 
 /* Pulses whose times and numbers are columns of a file. */
@@ -359,12 +360,12 @@ bool atvi_lang_pulse_rows(elab *e, const ast_stmt *st, elab_rows *rows) {
 /* Refuses a time at which the pulse cannot act. */
 static bool check_time(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx row, atvi_idx column,
                        double before, double t, double least) {
-  double start = e->lang->start, steps = (t - start) / e->lang->step;
+  double start = e->lang->time.start, steps = (t - start) / e->lang->time.step;
   bool off = e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps));
   if (t < before)
     atvi_lang_data_error(e->s, csv, row, column, st->file.at, "sort the file by time",
                          "the times are not ascending: %g follows %g", t, before);
-  else if (!(t + least >= start) && (e->lang->n_data || !e->lang->n_block))
+  else if (!(t + least >= start) && (e->lang->n_data || !e->lang->blocks.n_block))
     atvi_lang_data_error(
         e->s, csv, row, column, st->file.at,
         least < 0 ? "start earlier, or bound the lag from below: param lag ~ normal(2, 1) in (0, inf)"
@@ -375,7 +376,7 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_id
   else if (off)
     atvi_lang_data_error(e->s, csv, row, column, st->file.at, "pulses of 'next' equations fall on steps",
                          "the pulse at %g is not a whole number of steps of %g after the start %g", t,
-                         e->lang->step, start);
+                         e->lang->time.step, start);
   return e->s->status == ATVI_OK;
 }
 
@@ -400,8 +401,8 @@ static bool numbers(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_idx
     value[k] = csv->value[at];
     if (csv->kind[at] == ATVI_CELL_MISSING)
       *missing = true;
-    else if (csv->kind[at] == ATVI_CELL_DATE && e->lang->calendar.unit)
-      value[k] = atvi_io_calendar_time(e->lang->calendar, csv->value[at]);
+    else if (csv->kind[at] == ATVI_CELL_DATE && e->lang->time.calendar.unit)
+      value[k] = atvi_io_calendar_time(e->lang->time.calendar, csv->value[at]);
     else if (csv->kind[at] != ATVI_CELL_NUMBER) {
       const char *name = csv->name[rows->column[k]];
       if ((value[k] = position(e, name, csv->text[at])) > 0) continue;

@@ -199,7 +199,7 @@ static bool check_covariates(elab *e, const atvi_lang_observe *o, const atvi_csv
     for (atvi_idx c = 0; c < csv->n_col; c++) {
       atvi_idx at = r * csv->n_col + c;
       if (!used[c] || (csv->kind[at] == ATVI_CELL_NUMBER)) continue;
-      if (csv->kind[at] == ATVI_CELL_DATE && e->lang->calendar.unit) continue;
+      if (csv->kind[at] == ATVI_CELL_DATE && e->lang->time.calendar.unit) continue;
       if (csv->kind[at] == ATVI_CELL_TEXT && !isnan(e->lang->data[o->data].value[at])) continue; /* a label */
       atvi_lang_data_error(
           e->s, csv, r, c, o->place, "fill it in, or make the observation of that row NA",
@@ -265,13 +265,13 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) 
   const atvi_lang_data *data = &e->lang->data[o->data];
   uint32_t kinds = 0;
   for (int k = 0; k < o->n_arg; k++) kinds |= atvi_graph_kinds(e->g, o->arg[k]);
-  if ((kinds & TIMED) && !e->data_stmt[o->data]->column.time && !e->lang->steady) {
+  if ((kinds & TIMED) && !e->data_stmt[o->data]->column.time && !e->lang->dynamics.steady) {
     atvi_lang_error(e->s, st->at, "name it in the line of the data file: data \"cases.csv\" time day",
                     "this observation depends on time, but the data have no time column");
     return false;
   }
   if (!(kinds & ELAB_KIND(ATVI_IN_PREV)) || !data->csv) return true;
-  for (atvi_idx r = 0; r < data->n_row && data->time[r] <= e->lang->start; r++) {
+  for (atvi_idx r = 0; r < data->n_row && data->time[r] <= e->lang->time.start; r++) {
     if (data->csv->kind[r * data->n_col + o->column] == ATVI_CELL_MISSING) continue;
     atvi_lang_error(
         e->s, st->at,

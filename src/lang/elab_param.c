@@ -226,11 +226,11 @@ bool atvi_lang_params(elab *e) {
   atvi_idx outside = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_PARAM && e->symbol[i]->level < e->in.level) outside += e->symbol[i]->total;
-  e->lang->log_prior = atvi_graph_sum(e->g, n - outside, term + outside);
+  e->lang->log.prior = atvi_graph_sum(e->g, n - outside, term + outside);
   atvi_idx flats = 0;
   for (atvi_idx i = outside; i < n; i++)
     if (e->lang->param[i].flat) term[flats++] = atvi_graph_op1(e->g, ATVI_OP_NEG, term[i]);
-  e->lang->log_flat = atvi_graph_sum(e->g, flats, term);
+  e->lang->log.flat = atvi_graph_sum(e->g, flats, term);
   if (atvi_graph_failed(e->g)) return atvi_lang_nomem(e->s), false;
   return no_circles(e);
 }

@@ -11,7 +11,7 @@ static bool initial_values(elab *e, const elab_symbol *sym) {
   if (!atvi_lang_loop(e, NULL, sym->n_dim, sym->stmt->dim, false, &loop)) return false;
   for (atvi_idx k = 0; k < sym->total; k++) {
     atvi_lang_loop_at(e, &loop, k);
-    atvi_lang_state *state = &e->lang->state[sym->base + k];
+    atvi_lang_state *state = &e->lang->dynamics.state[sym->base + k];
     state->name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
     elab_env v = {
         .vars = loop.vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "an initial value", .data = -1};
@@ -53,7 +53,7 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
     k += sym->base;
     if (by[k]) {
       atvi_lang_error(e->s, st->at, "a state has exactly one equation",
-                      "a second equation for '%.60s': line %d has one", e->lang->state[k].name,
+                      "a second equation for '%.60s': line %d has one", e->lang->dynamics.state[k].name,
                       by[k]->at.line);
       return false;
     }
@@ -63,8 +63,8 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
                   .where = "an equation",
                   .data = -1,
                   .next = st->kind == KW_NEXT};
-    e->lang->state[k].rhs = atvi_lang_eval(e, &v, st->value);
-    if (e->lang->state[k].rhs == ATVI_NODE_NONE) return false;
+    e->lang->dynamics.state[k].rhs = atvi_lang_eval(e, &v, st->value);
+    if (e->lang->dynamics.state[k].rhs == ATVI_NODE_NONE) return false;
   }
   return true;
 }
@@ -79,7 +79,7 @@ static bool complete(elab *e, const ast_stmt **by) {
                              ? atvi_pool_printf(e->s->pool, "add: next %.60s%s = ...", name, index)
                              : atvi_pool_printf(e->s->pool, "add: d%.60s%s/dt = ...", name, index);
       atvi_lang_error(e->s, sym->at, hint, "the state '%.60s' has no equation",
-                      e->lang->state[sym->base + k].name);
+                      e->lang->dynamics.state[sym->base + k].name);
       return false;
     }
   }
@@ -126,12 +126,13 @@ static bool replace_name(elab *e, const elab_env *v, const ast_token *word, atvi
 static bool equations_at_rest(elab *e) {
   const ast_stmt *st = e->start;
   atvi_lang *lang = e->lang;
-  for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rest = lang->state[i].rhs;
-  const atvi_idx n = st && st->start.given ? st->words.n : 0, most = 2 * n + lang->n_delay;
+  for (atvi_idx i = 0; i < lang->dynamics.n_state; i++)
+    lang->dynamics.state[i].rest = lang->dynamics.state[i].rhs;
+  const atvi_idx n = st && st->start.given ? st->words.n : 0, most = 2 * n + lang->dynamics.n_delay;
   if (!st || !st->start.steady || !most) return true;
   replacements r = {.from = atvi_lang_take(e->s, most, sizeof *r.from),
                     .to = atvi_lang_take(e->s, most, sizeof *r.to)};
-  atvi_node *x = atvi_lang_take(e->s, lang->n_state, sizeof *x);
+  atvi_node *x = atvi_lang_take(e->s, lang->dynamics.n_state, sizeof *x);
   if (!r.from || !r.to || !x) return false;
   elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM),
                 .where = "a value before the start",
@@ -147,14 +148,14 @@ static bool equations_at_rest(elab *e) {
     atvi_node to = atvi_lang_eval(e, &v, st->start.given->arg[k]);
     if (to == ATVI_NODE_NONE || !replace_name(e, &v, &st->words.token[k], to, &r)) return false;
   }
-  for (atvi_idx k = 0; k < lang->n_delay; k++) /* at rest a state is what it was */
+  for (atvi_idx k = 0; k < lang->dynamics.n_delay; k++) /* at rest a state is what it was */
     replace(&r, atvi_graph_input(e->g, ATVI_IN_DELAY, k),
-            atvi_graph_input(e->g, ATVI_IN_STATE, lang->delay[k].state));
-  for (atvi_idx i = 0; i < lang->n_state; i++) x[i] = lang->state[i].rhs;
-  atvi_graph_substitute(e->g, lang->n_state, x, r.n, r.from, r.to);
-  for (atvi_idx i = 0; i < lang->n_state; i++) {
-    lang->given = lang->given || x[i] != lang->state[i].rest;
-    lang->state[i].rest = x[i];
+            atvi_graph_input(e->g, ATVI_IN_STATE, lang->dynamics.delay[k].state));
+  for (atvi_idx i = 0; i < lang->dynamics.n_state; i++) x[i] = lang->dynamics.state[i].rhs;
+  atvi_graph_substitute(e->g, lang->dynamics.n_state, x, r.n, r.from, r.to);
+  for (atvi_idx i = 0; i < lang->dynamics.n_state; i++) {
+    lang->dynamics.given = lang->dynamics.given || x[i] != lang->dynamics.state[i].rest;
+    lang->dynamics.state[i].rest = x[i];
   }
   return !atvi_graph_failed(e->g) || (atvi_lang_nomem(e->s), false);
 }
@@ -163,10 +164,10 @@ bool atvi_lang_states(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_STATE) n += e->symbol[i]->total;
-  e->lang->state = atvi_lang_take(e->s, n, sizeof *e->lang->state);
+  e->lang->dynamics.state = atvi_lang_take(e->s, n, sizeof *e->lang->dynamics.state);
   const ast_stmt **by = atvi_lang_take(e->s, n, sizeof *by);
-  if (!e->lang->state || !by) return false;
-  e->lang->n_state = n;
+  if (!e->lang->dynamics.state || !by) return false;
+  e->lang->dynamics.n_state = n;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_STATE && !initial_values(e, e->symbol[i])) return false;
   for (atvi_idx i = 0; i < e->file->n; i++) {
@@ -178,16 +179,16 @@ bool atvi_lang_states(elab *e) {
 
 /* Whether a pulse may be at t. */
 static bool pulse_time(elab *e, atvi_place at, double t) {
-  if (t < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
+  if (t < e->lang->time.start && (e->lang->n_data || !e->lang->blocks.n_block)) {
     atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g", t,
-                    e->lang->start);
+                    e->lang->time.start);
     return false;
   }
-  double steps = (t - e->lang->start) / e->lang->step;
+  double steps = (t - e->lang->time.start) / e->lang->time.step;
   if (e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps))) {
     atvi_lang_error(e->s, at, "pulses of 'next' equations fall on steps",
                     "the pulse at %g is not a whole number of steps of %g after the start %g", t,
-                    e->lang->step, e->lang->start);
+                    e->lang->time.step, e->lang->time.start);
     return false;
   }
   return true;
@@ -243,13 +244,13 @@ static bool pulse_element(elab *e, const ast_stmt *st, const elab_symbol *sym, e
 /* One more pulse of a statement, of elements first .. first + n - 1 of its loop. */
 static atvi_lang_pulse *add_pulse(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop,
                                   const elab_env *where, atvi_idx first, atvi_idx n) {
-  if (!ATVI_PUSH(e->s->pool, e->lang->pulse, e->lang->n_pulse, e->cap.pulse))
+  if (!ATVI_PUSH(e->s->pool, e->lang->dynamics.pulse, e->lang->dynamics.n_pulse, e->cap.pulse))
     return atvi_lang_nomem(e->s), NULL;
   atvi_idx *state = atvi_lang_take(e->s, n, sizeof *state);
   atvi_node *amount = atvi_lang_take(e->s, n, sizeof *amount);
   for (atvi_idx j = 0; state && amount && j < n; j++)
     if (!pulse_element(e, st, sym, loop, where, first + j, &state[j], &amount[j])) return NULL;
-  atvi_lang_pulse *out = &e->lang->pulse[e->lang->n_pulse++];
+  atvi_lang_pulse *out = &e->lang->dynamics.pulse[e->lang->dynamics.n_pulse++];
   *out = (atvi_lang_pulse){.n = n, .state = state, .amount = amount};
   out->how = st->pulse.op == '=' ? ATVI_PULSE_SET : st->pulse.op == '*' ? ATVI_PULSE_SCALE : ATVI_PULSE_ADD;
   return state && amount ? out : NULL;
@@ -257,7 +258,7 @@ static atvi_lang_pulse *add_pulse(elab *e, const ast_stmt *st, const elab_symbol
 
 /* Solvers with fixed steps cannot land on what moves. */
 bool atvi_lang_can_move(elab *e, atvi_place at, const char *what) {
-  if (e->lang->kind != ATVI_MODEL_MAP && e->lang->solver != ATVI_SOLVER_RK4) return true;
+  if (e->lang->kind != ATVI_MODEL_MAP && e->lang->solver.kind != ATVI_SOLVER_RK4) return true;
   atvi_lang_error(e->s, at, "differential equations with solver rk45 or stiff have them",
                   e->lang->kind == ATVI_MODEL_MAP ? "'next' equations cannot have %s"
                                                   : "the solver rk4 cannot have %s",
@@ -346,7 +347,7 @@ bool atvi_lang_pulses(elab *e) {
   atvi_idx n = 0, number = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_PULSE;
   if (!(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows)))) return false;
-  e->lang->pulse = NULL;
+  e->lang->dynamics.pulse = NULL;
   e->cap.pulse = e->n_condition = 0;
   for (atvi_idx i = 0; i < e->file->n; i++)
     if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;

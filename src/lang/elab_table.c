@@ -92,14 +92,14 @@ static bool step_of(elab *e, const ast_stmt *st, double *step) {
     return false;
   }
   const char *word = st->option->text;
-  if (!e->lang->calendar.unit) {
+  if (!e->lang->time.calendar.unit) {
     atvi_lang_error(e->s, st->at,
                     "say what date t = 0 is, for example: calendar 2020-03-02 day; or write: every 7",
                     "a %s walk needs a calendar", word);
     return false;
   }
   *step = strcmp(word, "daily") == 0 ? 1 : strcmp(word, "weekly") == 0 ? 7 : 0; /* 0: by months */
-  *step /= e->lang->calendar.unit;
+  *step /= e->lang->time.calendar.unit;
   return true;
 }
 
@@ -141,7 +141,7 @@ static bool regular(elab *e, const ast_stmt *st, elab_symbol *walk) {
     if (too_many(e, st, (double)n)) return false;
     if (!ATVI_PUSH(e->s->pool, t, n, cap)) return atvi_lang_nomem(e->s), false;
     t[n++] = at;
-    double next = step > 0 ? first + (double)n * step : next_month(e->lang->calendar, at);
+    double next = step > 0 ? first + (double)n * step : next_month(e->lang->time.calendar, at);
     more = st->walk.linear ? at < last - SAME_KNOT * width : next <= last + SAME_KNOT * width;
     at = next;
   }
@@ -174,7 +174,7 @@ static bool listed(elab *e, const ast_stmt *st, elab_symbol *walk) {
 /* "2020-03-23", or the time where that is no date. */
 static const char *label_of(elab *e, double t) {
   int year, month, day;
-  double days = e->lang->calendar.unit ? atvi_io_calendar_day(e->lang->calendar, t) : NAN;
+  double days = e->lang->time.calendar.unit ? atvi_io_calendar_day(e->lang->time.calendar, t) : NAN;
   double whole = nearbyint(days);
   const char *label;
   if (fabs(days - whole) < WHOLE_DAY && atvi_lang_has_month(e->lang, t)) {
@@ -252,7 +252,7 @@ bool atvi_lang_walk_prior(elab *e, const elab_symbol *walk, atvi_idx index, atvi
 }
 
 static bool monthly(elab *e, const ast_stmt *st, atvi_lang_table *table) {
-  if (!e->lang->calendar.unit) {
+  if (!e->lang->time.calendar.unit) {
     atvi_lang_error(e->s, st->at, "say what date t = 0 is, for example: calendar 2009-12-19 week",
                     "a monthly table needs a calendar");
     return false;
@@ -491,20 +491,20 @@ static const double DAY_SLACK = 1e-6;
 static const double DAY_MOST = 2932896;
 
 bool atvi_lang_has_month(const atvi_lang *lang, double t) {
-  return fabs(atvi_io_calendar_day(lang->calendar, t)) < DAY_MOST;
+  return fabs(atvi_io_calendar_day(lang->time.calendar, t)) < DAY_MOST;
 }
 
 static void month_at(const atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *next) {
-  double day = atvi_io_calendar_day(lang->calendar, t) + DAY_SLACK;
+  double day = atvi_io_calendar_day(lang->time.calendar, t) + DAY_SLACK;
   *a = table->v[0];
-  *next = day <= -DAY_MOST ? atvi_io_calendar_time(lang->calendar, 1 - DAY_MOST) : INFINITY;
+  *next = day <= -DAY_MOST ? atvi_io_calendar_time(lang->time.calendar, 1 - DAY_MOST) : INFINITY;
   if (!(fabs(day) < DAY_MOST)) return;
   int year, month, mday;
   atvi_io_date_from_days((int64_t)floor(day), &year, &month, &mday);
   *a = table->v[month - 1];
   int64_t first =
       month == 12 ? atvi_io_days_from_date(year + 1, 1, 1) : atvi_io_days_from_date(year, month + 1, 1);
-  *next = atvi_io_calendar_time(lang->calendar, (double)first);
+  *next = atvi_io_calendar_time(lang->time.calendar, (double)first);
 }
 
 /* Number of knots at or before t. */

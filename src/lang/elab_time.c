@@ -42,16 +42,17 @@ static bool model_kind(elab *e) {
     if (atvi_lang_convolves(&e->file->stmt[i])) map = &e->file->stmt[i];
   e->lang->kind = ode ? ATVI_MODEL_ODE : map ? ATVI_MODEL_MAP : ATVI_MODEL_STATIC;
   const ast_stmt *step = only(e, KW_STEP, "step");
-  e->lang->step = 1;
+  e->lang->time.step = 1;
   if (!step || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
   if (!atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_NEXT)) {
     atvi_lang_error(e->s, step->at, "the step of a solver is set with: solver rk4 step 0.1",
                     "'step' is the time between two states of 'next' equations, and there are none");
     return false;
   }
-  if (!atvi_lang_number(e, NULL, step->value, "the step", &e->lang->step)) return false;
-  if (e->lang->step > 0 && e->lang->step < INFINITY) return true;
-  atvi_lang_error(e->s, step->at, "for example: step 1", "the step must be above 0, not %g", e->lang->step);
+  if (!atvi_lang_number(e, NULL, step->value, "the step", &e->lang->time.step)) return false;
+  if (e->lang->time.step > 0 && e->lang->time.step < INFINITY) return true;
+  atvi_lang_error(e->s, step->at, "for example: step 1", "the step must be above 0, not %g",
+                  e->lang->time.step);
   return false;
 }
 
@@ -63,7 +64,7 @@ static bool calendar(elab *e) {
                 : strcmp(unit, "week") == 0 ? 7
                 : strcmp(unit, "year") == 0 ? 365.25
                                             : 0;
-  e->lang->calendar = (atvi_calendar){st->date, days};
+  e->lang->time.calendar = (atvi_calendar){st->date, days};
   if (days > 0) return true;
   atvi_lang_error(e->s, st->column.time_at, "for example: calendar 2009-12-19 week",
                   "the unit of time is day, week or year, not '%.60s'", unit);
@@ -87,15 +88,15 @@ static bool setting(elab *e, const ast_expr *x, const char *name, bool zero, dou
 
 static bool solver(elab *e) {
   atvi_lang *m = e->lang;
-  m->tol_rel = m->tol_abs = m->solver_step = NAN;
+  m->solver.tol_rel = m->solver.tol_abs = m->solver.step = NAN;
   const ast_stmt *st = only(e, KW_SOLVER, "solver");
   if (!st || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
   const char *name = st->option->text;
-  m->solver = strcmp(name, "rk45") == 0    ? ATVI_SOLVER_RK45
-              : strcmp(name, "rk4") == 0   ? ATVI_SOLVER_RK4
-              : strcmp(name, "stiff") == 0 ? ATVI_SOLVER_STIFF
-                                           : ATVI_SOLVER_DEFAULT;
-  if (m->solver == ATVI_SOLVER_DEFAULT) {
+  m->solver.kind = strcmp(name, "rk45") == 0    ? ATVI_SOLVER_RK45
+                   : strcmp(name, "rk4") == 0   ? ATVI_SOLVER_RK4
+                   : strcmp(name, "stiff") == 0 ? ATVI_SOLVER_STIFF
+                                                : ATVI_SOLVER_DEFAULT;
+  if (m->solver.kind == ATVI_SOLVER_DEFAULT) {
     atvi_lang_error(e->s, st->at, "there are rk45, rk4 and stiff", "unknown solver '%.60s'", name);
     return false;
   }
@@ -103,17 +104,17 @@ static bool solver(elab *e) {
     atvi_lang_error(e->s, st->at, "remove the line", "there are no differential equations to solve");
     return false;
   }
-  if (m->solver == ATVI_SOLVER_RK4 ? !st->step || st->solver.tol || st->solver.atol : st->step != NULL) {
+  if (m->solver.kind == ATVI_SOLVER_RK4 ? !st->step || st->solver.tol || st->solver.atol : st->step != NULL) {
     atvi_lang_error(e->s, st->at, "rk4 has a fixed step: solver rk4 step 0.1; the others have tol and atol",
-                    m->solver == ATVI_SOLVER_RK4 ? "rk4 needs a step and takes no tolerance"
-                                                 : "'%.60s' takes no step",
+                    m->solver.kind == ATVI_SOLVER_RK4 ? "rk4 needs a step and takes no tolerance"
+                                                      : "'%.60s' takes no step",
                     name);
     return false;
   }
   double most = 0;
-  if (!setting(e, st->solver.tol, "tol", false, TOL_MOST, &m->tol_rel) ||
-      !setting(e, st->solver.atol, "atol", true, 1, &m->tol_abs) ||
-      !setting(e, st->step, "step", false, INFINITY, &m->solver_step) ||
+  if (!setting(e, st->solver.tol, "tol", false, TOL_MOST, &m->solver.tol_rel) ||
+      !setting(e, st->solver.atol, "atol", true, 1, &m->solver.tol_abs) ||
+      !setting(e, st->step, "step", false, INFINITY, &m->solver.step) ||
       !setting(e, st->solver.maxsteps, "maxsteps", false, INFINITY, &most))
     return false;
   if (st->solver.maxsteps && (most != floor(most) || most > 1e12)) {
@@ -121,7 +122,7 @@ static bool solver(elab *e) {
                     "maxsteps must be a whole number, not %g", most);
     return false;
   }
-  m->max_steps = (atvi_idx)most;
+  m->solver.max_steps = (atvi_idx)most;
   return true;
 }
 
@@ -154,12 +155,12 @@ bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value
     atvi_lang_error(e->s, x->at, "choose a finite number", "%s must be finite", where);
     return false;
   }
-  if (!e->lang->calendar.unit) {
+  if (!e->lang->time.calendar.unit) {
     atvi_lang_error(e->s, x->at, "say what date t = 0 is, for example: calendar 2009-12-19 week",
                     "a date needs a calendar");
     return false;
   }
-  *value = atvi_io_calendar_time(e->lang->calendar, x->number);
+  *value = atvi_io_calendar_time(e->lang->time.calendar, x->number);
   return true;
 }
 
@@ -192,7 +193,7 @@ static bool first_time(elab *e, double *out) {
 
 /* Difference equations have states only at start + k step. */
 static bool on_grid(const elab *e, double t) {
-  double k = (t - e->lang->start) / e->lang->step;
+  double k = (t - e->lang->time.start) / e->lang->time.step;
   return fabs(k - nearbyint(k)) <= 1e-9 * fmax(1, fabs(k));
 }
 
@@ -202,13 +203,13 @@ static bool check_times(elab *e, const ast_stmt *start) {
     if (!data->time || e->lang->kind == ATVI_MODEL_STATIC) continue;
     atvi_idx col = atvi_io_csv_find(data->csv, e->data_stmt[d]->column.time);
     for (atvi_idx r = 0; r < data->n_row; r++) {
-      if (data->time[r] < e->lang->start) {
+      if (data->time[r] < e->lang->time.start) {
         atvi_lang_data_error(e->s, data->csv, r, col, start ? start->at : (atvi_place){0},
                              "start earlier, or drop these rows", "time %g lies before the start time %g",
-                             data->time[r], e->lang->start);
+                             data->time[r], e->lang->time.start);
         return false;
       }
-      if (e->lang->calendar.unit && !atvi_lang_has_month(e->lang, data->time[r])) {
+      if (e->lang->time.calendar.unit && !atvi_lang_has_month(e->lang, data->time[r])) {
         atvi_lang_data_error(e->s, data->csv, r, col, e->data_stmt[d]->at, "check the unit of the calendar",
                              "time %g lies thousands of years from the start of the calendar", data->time[r]);
         return false;
@@ -217,8 +218,8 @@ static bool check_times(elab *e, const ast_stmt *start) {
         atvi_lang_data_error(
             e->s, data->csv, r, col, e->data_stmt[d]->at,
             "choose 'start' and 'step' so that every time of the data is a whole number of steps away",
-            "time %g is not a whole number of steps of %g after the start %g", data->time[r], e->lang->step,
-            e->lang->start);
+            "time %g is not a whole number of steps of %g after the start %g", data->time[r],
+            e->lang->time.step, e->lang->time.start);
         return false;
       }
     }
@@ -228,12 +229,12 @@ static bool check_times(elab *e, const ast_stmt *start) {
 
 /* Rows without a time are seen at the start, where the start is steady. */
 static bool rows_at_rest(elab *e) {
-  for (atvi_idx d = 0; e->lang->steady && d < e->lang->n_data; d++) {
+  for (atvi_idx d = 0; e->lang->dynamics.steady && d < e->lang->n_data; d++) {
     atvi_lang_data *data = &e->lang->data[d];
     if (data->time) continue;
     double *t = atvi_lang_take(e->s, data->n_row, sizeof *t);
     if (!t) return false;
-    for (atvi_idx r = 0; r < data->n_row; r++) t[r] = e->lang->start;
+    for (atvi_idx r = 0; r < data->n_row; r++) t[r] = e->lang->time.start;
     data->time = t;
   }
   return true;
@@ -255,14 +256,14 @@ bool atvi_lang_start(elab *e) {
   e->start = start;
   double first;
   if (!first_time(e, &first)) return false;
-  e->lang->start = first < INFINITY ? first : 0;
-  e->lang->steady = start && start->start.steady;
-  if (e->lang->steady && e->lang->kind != ATVI_MODEL_ODE) {
+  e->lang->time.start = first < INFINITY ? first : 0;
+  e->lang->dynamics.steady = start && start->start.steady;
+  if (e->lang->dynamics.steady && e->lang->kind != ATVI_MODEL_ODE) {
     atvi_lang_error(e->s, start->at, "give the start as a time: start 0",
                     "'start steady' needs differential equations");
     return false;
   }
-  if (start && start->value && !atvi_lang_time(e, start->value, "the start time", &e->lang->start))
+  if (start && start->value && !atvi_lang_time(e, start->value, "the start time", &e->lang->time.start))
     return false;
   if (burnin) {
     double length;
@@ -272,12 +273,13 @@ bool atvi_lang_start(elab *e) {
                       "the burn-in must be 0 or more, not %g", length);
       return false;
     }
-    e->lang->start -= length;
+    e->lang->time.start -= length;
   }
-  if (e->lang->calendar.unit && !atvi_lang_has_month(e->lang, e->lang->start) && (start || burnin)) {
+  if (e->lang->time.calendar.unit && !atvi_lang_has_month(e->lang, e->lang->time.start) &&
+      (start || burnin)) {
     atvi_lang_error(e->s, (start ? start : burnin)->at, "check the unit of the calendar",
                     "the start time %g lies thousands of years from the start of the calendar",
-                    e->lang->start);
+                    e->lang->time.start);
     return false;
   }
   return check_times(e, start ? start : burnin) && rows_at_rest(e);

@@ -361,8 +361,8 @@ static bool covariate(elab *e, const elab_covariate *v, double *value) {
                            v->name, block_name(v->each));
       return false;
     }
-    if (csv->kind[at] == ATVI_CELL_DATE && e->lang->calendar.unit)
-      x = atvi_io_calendar_time(e->lang->calendar, x);
+    if (csv->kind[at] == ATVI_CELL_DATE && e->lang->time.calendar.unit)
+      x = atvi_io_calendar_time(e->lang->time.calendar, x);
     else if (csv->kind[at] != ATVI_CELL_NUMBER && !position(e, v, csv, r, &x))
       return false;
     if (i == g->first[unit])
@@ -484,7 +484,7 @@ static bool count(elab *e, elab *whole, atvi_idx *n_outer) {
     if (sym->kind == SYM_PARAM) own += sym->total;
   }
   if (too_large(e, e->in.each, elements, whole->effort.elements, ELAB_MAX_ELEMENTS, "elements") ||
-      too_large(e, e->in.each, own, whole->lang->n_all, ELAB_MAX_PARAMS, "parameters"))
+      too_large(e, e->in.each, own, whole->lang->blocks.n_param, ELAB_MAX_PARAMS, "parameters"))
     return false;
   whole->effort.elements += elements * e->in.each->n_unit;
   return true;
@@ -495,7 +495,7 @@ static atvi_lang *next_unit(elab *e, const atvi_lang *first) {
   atvi_lang *lang = atvi_lang_take(e->s, 1, sizeof *lang);
   if (!lang) return NULL;
   *lang = *first;
-  lang->n_data = lang->n_pulse = lang->n_observe = 0;
+  lang->n_data = lang->dynamics.n_pulse = lang->n_observe = 0;
   return lang;
 }
 
@@ -505,10 +505,10 @@ static bool same_nodes(atvi_idx n, const atvi_node *a, const atvi_node *b) {
 
 /* Programs are made from the first unit and run for all. */
 static bool alike(const atvi_lang *a, const atvi_lang *b) {
-  bool same = a->n_table == b->n_table && a->n_pulse == b->n_pulse && a->n_observe == b->n_observe &&
-              a->n_data == b->n_data;
-  for (atvi_idx i = 0; same && i < a->n_pulse; i++) {
-    const atvi_lang_pulse *p = &a->pulse[i], *q = &b->pulse[i];
+  bool same = a->n_table == b->n_table && a->dynamics.n_pulse == b->dynamics.n_pulse &&
+              a->n_observe == b->n_observe && a->n_data == b->n_data;
+  for (atvi_idx i = 0; same && i < a->dynamics.n_pulse; i++) {
+    const atvi_lang_pulse *p = &a->dynamics.pulse[i], *q = &b->dynamics.pulse[i];
     same = p->n == q->n && p->n_value == q->n_value && same_nodes(p->n, p->amount, q->amount) &&
            p->moves == q->moves && p->lag == q->lag && p->conditional == q->conditional &&
            p->holds == q->holds;
@@ -563,18 +563,19 @@ static bool unit(elab *e, atvi_idx u, atvi_lang *first) {
 
 /* Programs have room for the pulses of every unit. */
 static void same_times(const atvi_lang_block *block) {
-  for (atvi_idx p = 0; p < block->unit[0].lang->n_pulse; p++) {
+  for (atvi_idx p = 0; p < block->unit[0].lang->dynamics.n_pulse; p++) {
     atvi_idx most = 0;
     for (atvi_idx u = 0; u < block->n_unit; u++)
-      if (block->unit[u].lang->pulse[p].n_same > most) most = block->unit[u].lang->pulse[p].n_same;
-    for (atvi_idx u = 0; u < block->n_unit; u++) block->unit[u].lang->pulse[p].n_same = most;
+      if (block->unit[u].lang->dynamics.pulse[p].n_same > most)
+        most = block->unit[u].lang->dynamics.pulse[p].n_same;
+    for (atvi_idx u = 0; u < block->n_unit; u++) block->unit[u].lang->dynamics.pulse[p].n_same = most;
   }
 }
 
 static bool units(elab *e, elab *whole) {
   atvi_lang_block *block = e->in.each->block;
   atvi_lang *first = e->lang;
-  atvi_idx base = whole->lang->n_all;
+  atvi_idx base = whole->lang->blocks.n_param;
   if (!atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_walks(e) || !atvi_lang_shapes(e) ||
       !count(e, whole, &block->n_outer))
     return false;
@@ -584,7 +585,7 @@ static bool units(elab *e, elab *whole) {
   for (atvi_idx u = 0; u < block->n_unit; u++)
     if (!unit(e, u, first) || !places(e, u, base)) return false;
   same_times(block);
-  whole->lang->n_all += (first->n_param - block->n_outer) * block->n_unit;
+  whole->lang->blocks.n_param += (first->n_param - block->n_outer) * block->n_unit;
   const char **name = atvi_lang_take(e->s, e->covariate.n, sizeof *name);
   for (atvi_idx k = 0; name && k < e->covariate.n; k++) name[k] = e->covariate.of[k].name;
   block->n_covariate = e->covariate.n;
@@ -598,7 +599,8 @@ static bool block(elab *outer, elab *whole, const ast_stmt *st) {
   elab_each *each = atvi_lang_take(outer->s, 1, sizeof *each);
   atvi_lang *lang = atvi_lang_take(outer->s, 1, sizeof *lang);
   if (!each || !lang) return false;
-  *each = (elab_each){.stmt = st, .outer = outer->in.each, .block = &whole->lang->block[whole->in.n_each++]};
+  *each = (elab_each){
+      .stmt = st, .outer = outer->in.each, .block = &whole->lang->blocks.block[whole->in.n_each++]};
   *lang = (atvi_lang){.pool = whole->lang->pool,
                       .graph = whole->lang->graph,
                       .path = whole->lang->path,
@@ -638,10 +640,10 @@ static int by_name(const void *pa, const void *pb) {
 }
 
 static bool unique_names(elab *e) {
-  atvi_idx n = e->lang->n_all;
+  atvi_idx n = e->lang->blocks.n_param;
   const atvi_lang_param **p = atvi_lang_take(e->s, n, sizeof *p);
   if (!p) return false;
-  for (atvi_idx i = 0; i < n; i++) p[i] = &e->lang->all[i];
+  for (atvi_idx i = 0; i < n; i++) p[i] = &e->lang->blocks.param[i];
   qsort(p, (size_t)n, sizeof *p, by_name);
   for (atvi_idx i = 1; i < n; i++)
     if (strcmp(p[i]->name, p[i - 1]->name) == 0) {
@@ -655,13 +657,14 @@ static bool unique_names(elab *e) {
 
 static bool all_params(elab *e) {
   atvi_lang *lang = e->lang;
-  if (!(lang->all = atvi_lang_take(e->s, lang->n_all, sizeof *lang->all))) return false;
-  for (atvi_idx i = 0; i < lang->n_param; i++) lang->all[i] = lang->param[i];
-  for (atvi_idx b = 0; b < lang->n_block; b++)
-    for (atvi_idx u = 0; u < lang->block[b].n_unit; u++) {
-      const atvi_lang_unit *unit = &lang->block[b].unit[u];
-      for (atvi_idx i = lang->block[b].n_outer; i < unit->lang->n_param; i++) {
-        atvi_lang_param *p = &lang->all[unit->param[i]];
+  if (!(lang->blocks.param = atvi_lang_take(e->s, lang->blocks.n_param, sizeof *lang->blocks.param)))
+    return false;
+  for (atvi_idx i = 0; i < lang->n_param; i++) lang->blocks.param[i] = lang->param[i];
+  for (atvi_idx b = 0; b < lang->blocks.n_block; b++)
+    for (atvi_idx u = 0; u < lang->blocks.block[b].n_unit; u++) {
+      const atvi_lang_unit *unit = &lang->blocks.block[b].unit[u];
+      for (atvi_idx i = lang->blocks.block[b].n_outer; i < unit->lang->n_param; i++) {
+        atvi_lang_param *p = &lang->blocks.param[unit->param[i]];
         *p = unit->lang->param[i];
         p->name = atvi_pool_printf(e->s->pool, "%s.%s", p->name, unit->label);
         if (!p->name) return atvi_lang_nomem(e->s), false;
@@ -674,15 +677,15 @@ static bool all_params(elab *e) {
 
 bool atvi_lang_count_blocks(elab *e) {
   atvi_idx n = count_blocks(e->tree->n, e->tree->stmt);
-  if (!(e->lang->block = atvi_lang_take(e->s, n, sizeof *e->lang->block))) return false;
-  e->lang->n_block = n;
+  if (!(e->lang->blocks.block = atvi_lang_take(e->s, n, sizeof *e->lang->blocks.block))) return false;
+  e->lang->blocks.n_block = n;
   return true;
 }
 
 bool atvi_lang_blocks(elab *e) {
-  e->lang->n_all = e->lang->n_param;
-  e->lang->all = e->lang->param;
-  if (!e->lang->n_block) return true;
+  e->lang->blocks.n_param = e->lang->n_param;
+  e->lang->blocks.param = e->lang->param;
+  if (!e->lang->blocks.n_block) return true;
   for (atvi_idx i = 0; i < e->n_symbol; i++) e->symbol[i]->word->symbol = NULL;
   return inner_blocks(e, e) && all_params(e);
 }

@@ -39,7 +39,7 @@ typedef struct {
   atvi_node arg[ATVI_DIST_ARGS]; /* may depend on other parameters */
   double lower, upper;           /* box of the support, from prior and bounds; infinite where open */
   bool truncated;                /* bounds were given: the density is renormalised to them */
-  bool flat;       /* no prior: the one here serves as reference, and log_extra takes it away again */
+  bool flat;       /* no prior: the one here serves as reference, and log.extra takes it away again */
   const char *map; /* "auto" unless the file says otherwise */
   atvi_place place;
 } atvi_lang_param;
@@ -254,7 +254,7 @@ typedef struct {
 
 /* A block `each`: many units with the same statements. In the `lang` of a unit
  *   param          outside parameters, in the order of the whole model, then those of enclosing blocks, then its own;
- *   log_prior and log_extra   those of the block's own statements alone;
+ *   log.prior and log.extra   those of the block's own statements alone;
  *   derived, track, data, observe   the block's own statements alone;
  *   state, table, pulse   those outside, then its own. */
 typedef struct {
@@ -270,57 +270,99 @@ typedef struct {
   atvi_place place;
 } atvi_lang_block;
 
-typedef struct atvi_lang {
-  atvi_pool *pool;
-  atvi_graph *graph;
-  const char *path, *title;
-  const char *source; /* the text */
-  atvi_model_kind kind;
-  atvi_idx n_param;
-  atvi_lang_param *param;
-  atvi_node log_prior; /* sum over parameters, normalised */
-  atvi_node log_extra; /* sum of `logp` terms, parameters only, and of log_flat; a constant 0 if none */
-  atvi_node log_flat;  /* what takes away the references of flat priors; a constant 0 if none */
-  atvi_idx n_derived;
-  atvi_lang_value *derived;
-  atvi_idx n_delay;
-  atvi_lang_delay *delay; /* [n_delay] what ATVI_IN_DELAY stands for */
-  atvi_idx n_trajectory;
-  atvi_lang_trajectory *trajectory; /* [n_trajectory] what ATVI_IN_TRAJECTORY stands for */
+/* Log densities that depend on parameters only. */
+typedef struct {
+  /* Sum over parameters, normalised. */
+  atvi_node prior;
+  /* Sum of `logp` terms and of flat; a constant 0 if none. */
+  atvi_node extra;
+  /* What takes away the references of flat priors; a constant 0 if none. */
+  atvi_node flat;
+} atvi_lang_log;
+
+/* States and what changes them. */
+typedef struct {
   atvi_idx n_state;
   atvi_lang_state *state;
   /* The last n_lag of them hold past values for convolve() and are not shown. */
   atvi_idx n_lag;
-  double start; /* start time */
-  bool steady;  /* states start where the equations at that time come to rest, from their initial values */
-  bool given;   /* something is given for that alone: some state's rest is not its rhs */
-  double step;  /* MAP: time between two states */
-  atvi_calendar calendar;
-  atvi_solver_kind solver;
-  double tol_rel, tol_abs, solver_step; /* NaN where not given */
-  atvi_idx max_steps;                   /* 0 where not given */
-  atvi_idx n_table;
-  atvi_lang_table *table;
+  /* They start where the equations at that time come to rest, from their initial values. */
+  bool steady;
+  /* Something is given for that alone: some state's rest is not its rhs. */
+  bool given;
+  /* [n_delay] what ATVI_IN_DELAY stands for. */
+  atvi_idx n_delay;
+  atvi_lang_delay *delay;
   atvi_idx n_pulse;
   atvi_lang_pulse *pulse;
+} atvi_lang_dynamics;
+
+typedef struct {
+  double start;
+  /* MAP: between two states. */
+  double step;
+  atvi_calendar calendar;
+} atvi_lang_time_of;
+
+/* The line `solver`. */
+typedef struct {
+  atvi_solver_kind kind;
+  /* NaN where not given. */
+  double tol_rel, tol_abs, step;
+  /* 0 where not given. */
+  atvi_idx max_steps;
+} atvi_lang_solver;
+
+/* What is computed beside the parameters. */
+typedef struct {
+  atvi_idx n_derived;
+  atvi_lang_value *derived;
+  /* [n_track] of parameters, states, time and tables. */
+  atvi_idx n_track;
+  atvi_lang_value *track;
+  /* [n_trajectory] what ATVI_IN_TRAJECTORY stands for. */
+  atvi_idx n_trajectory;
+  atvi_lang_trajectory *trajectory;
+} atvi_lang_outputs;
+
+typedef struct {
+  /* [n_block] an outer one before those inside it. */
+  atvi_idx n_block;
+  atvi_lang_block *block;
+  /* Parameters of the whole model, those of units included; the first ones are those outside. */
+  atvi_idx n_param;
+  /* [n_param] outside; then for each block, for each element, for each unit: "CL.s01", "CL.s02", ..., "k.1.s01", ... Those of
+   * units have name, box and map, but no prior: n_arg is 0. */
+  atvi_lang_param *param;
+} atvi_lang_blocks_of;
+
+/* All but `blocks` is about what stands outside blocks. */
+typedef struct atvi_lang {
+  atvi_pool *pool;
+  atvi_graph *graph;
+  const char *path, *title;
+  /* The text. */
+  const char *source;
+  atvi_model_kind kind;
+  atvi_idx n_param;
+  atvi_lang_param *param;
+  atvi_lang_log log;
+  atvi_lang_dynamics dynamics;
+  atvi_lang_time_of time;
+  atvi_lang_solver solver;
+  atvi_idx n_table;
+  atvi_lang_table *table;
   atvi_idx n_data;
   atvi_lang_data *data;
   atvi_idx n_observe;
   atvi_lang_observe *observe;
-  const char *folder; /* files are looked for here (a path to be opened as it is); NULL: the model's folder */
+  /* Files are looked for here (a path to be opened as it is); NULL: the model's folder. */
+  const char *folder;
   atvi_lang_simulator simulator;
   atvi_idx n_emulator;
   atvi_lang_emulator *emulator;
-  atvi_idx n_track;
-  atvi_lang_value *track; /* of parameters, states, time and tables */
-  /* Blocks, an outer one before those inside it; all of the above is about what stands outside blocks. */
-  atvi_idx n_block;
-  atvi_lang_block *block;
-  /* Parameters of the whole model, those of units included; the first n_param are `param`. */
-  atvi_idx n_all;
-  /* [n_all] outside; then for each block, for each element, for each unit: "CL.s01", "CL.s02", ..., "k.1.s01", ... Those of
-   * units have name, box and map, but no prior: n_arg is 0. */
-  atvi_lang_param *all;
+  atvi_lang_outputs outputs;
+  atvi_lang_blocks_of blocks;
 } atvi_lang;
 
 typedef struct {

@@ -353,8 +353,8 @@ static bool find(search *s) {
   c.degree = atvi_pool_take(s->pool, d, sizeof *c.degree);
   if (atvi_pool_failed(s->pool)) return false;
   for (size_t i = 0; i < n; i++) s->seen[i] = -1;
-  add_summands(s, 0, s->m->lang->log_prior);
-  add_summands(s, 1, s->m->lang->log_extra);
+  add_summands(s, 0, s->m->lang->log.prior);
+  add_summands(s, 1, s->m->lang->log.extra);
   for (atvi_idx k = 0; k < s->m->lik.n_rows; k++) add_rows(s, &s->m->lik.rows[k]);
   if (atvi_pool_failed(s->pool)) return false;
   if (s->failed) return true;
@@ -364,7 +364,7 @@ static bool find(search *s) {
 
 atvi_status atvi_model_arrays(atvi_model *m) {
   search s = {.m = m, .g = m->lang->graph, .d = m->lang->n_param};
-  if (s.d <= FEW || m->odes.any || m->lang->n_state > 0 || m->emulated) return ATVI_OK;
+  if (s.d <= FEW || m->odes.any || m->lang->dynamics.n_state > 0 || m->emulated) return ATVI_OK;
   ATVI_TRY(atvi_pool_new(m->ctx, &s.pool));
   bool ok = find(&s) && !atvi_graph_failed(s.g);
   atvi_pool_free(s.pool);

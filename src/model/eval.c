@@ -18,8 +18,8 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
     if (m->rare.report_args[k] + m->lang->n_observe > n_report)
       n_report = m->rare.report_args[k] + m->lang->n_observe;
-  if (m->lang->n_derived > n_report) n_report = m->lang->n_derived;
-  if (m->lang->n_track > n_report) n_report = m->lang->n_track;
+  if (m->lang->outputs.n_derived > n_report) n_report = m->lang->outputs.n_derived;
+  if (m->lang->outputs.n_track > n_report) n_report = m->lang->outputs.n_track;
   if (2 * m->place.n > n_report) n_report = 2 * m->place.n;
   if (n_report > n_el) n_el = n_report;
   ATVI_TAKE(a, o, 1);
@@ -40,14 +40,14 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
   ATVI_TAKE(a, head.scratch, m->prog.scratch + 1);
   ATVI_TAKE(a, head.time, 1);
-  if (m->lang->steady) {
+  if (m->lang->dynamics.steady) {
     ATVI_TAKE(a, head.start.guess, (n + 1) * L);
     ATVI_TAKE(a, head.start.guess_bar, (n + 1) * L);
   }
-  ATVI_TAKE(a, head.path.value, (m->lang->n_trajectory + 1) * L);
-  ATVI_TAKE(a, head.path.out, (m->lang->n_trajectory + 1) * L);
-  ATVI_TAKE(a, head.path.best, (m->lang->n_trajectory + 1) * L);
-  ATVI_TAKE(a, head.path.seen, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.value, (m->lang->outputs.n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.out, (m->lang->outputs.n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.best, (m->lang->outputs.n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path.seen, (m->lang->outputs.n_trajectory + 1) * L);
   if (m->choice.automatic) {
     ATVI_TAKE(a, head.second.yout, (n_out * n + 1) * L);
     ATVI_TAKE(a, head.second.y0_bar, (n + 1) * L);
@@ -92,9 +92,9 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   if (status == ATVI_OK && m->choice.automatic)
     status = atvi_ode_work_new(ctx, &m->choice.other, &w->second.ode);
   if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->odes.exact, &w->exact);
-  if (status == ATVI_OK && m->odes.any && m->lang->steady)
+  if (status == ATVI_OK && m->odes.any && m->lang->dynamics.steady)
     status = atvi_ode_work_new(ctx, &m->odes.steady, &w->start.ode);
-  if (status == ATVI_OK && m->odes.any && m->lang->n_trajectory)
+  if (status == ATVI_OK && m->odes.any && m->lang->outputs.n_trajectory)
     status = atvi_ode_work_new(ctx, &m->odes.path, &w->path.ode);
   if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {

@@ -95,10 +95,10 @@ static atvi_status read_number(reader *r, double *out) {
     return ATVI_OK;
   }
   if (!atvi_io_parse_date(r->at, n, &days)) return wrong(r, r->at, "a number is due", how(r));
-  if (!r->lang->calendar.unit)
+  if (!r->lang->time.calendar.unit)
     return wrong(r, r->at, "the model has no calendar to understand dates by",
                  "give the time as the model has it, or say in the model what date t = 0 is");
-  *out = atvi_io_calendar_time(r->lang->calendar, (double)days);
+  *out = atvi_io_calendar_time(r->lang->time.calendar, (double)days);
   r->at += n;
   return ATVI_OK;
 }

@@ -26,7 +26,7 @@ static atvi_status process_series(atvi_model *m, atvi_series *s) {
 atvi_status atvi_model_series(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_target *t = &m->target;
-  atvi_idx n_series = lang->n_observe + lang->n_track + lang->n_state - lang->n_lag;
+  atvi_idx n_series = lang->n_observe + lang->outputs.n_track + lang->dynamics.n_state - lang->dynamics.n_lag;
   atvi_idx most = n_series + (m->emulated ? 2 * m->emulated->n : 0);
   atvi_series *s = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *s);
   m->rare.obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->rare.obs_at);
@@ -51,8 +51,9 @@ atvi_status atvi_model_series(atvi_model *m) {
   }
   for (atvi_idx i = lang->n_observe; i < n_series; i++) {
     atvi_idx k = i - lang->n_observe;
-    bool tracked = k < lang->n_track;
-    const char *name = tracked ? lang->track[k].name : lang->state[k - lang->n_track].name;
+    bool tracked = k < lang->outputs.n_track;
+    const char *name =
+        tracked ? lang->outputs.track[k].name : lang->dynamics.state[k - lang->outputs.n_track].name;
     s[i] = (atvi_series){name,
                          tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE,
                          -1,
@@ -71,19 +72,19 @@ atvi_status atvi_model_describe(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_target *t = &m->target;
   atvi_param *param = atvi_pool_take(m->pool, (size_t)lang->n_param + 1, sizeof *param);
-  const char **derived = atvi_pool_take(m->pool, (size_t)lang->n_derived + 1, sizeof *derived);
+  const char **derived = atvi_pool_take(m->pool, (size_t)lang->outputs.n_derived + 1, sizeof *derived);
   if (!param || !derived) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < lang->n_param; i++)
     param[i] =
         (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper, lang->param[i].map};
-  for (atvi_idx i = 0; i < lang->n_derived; i++) derived[i] = lang->derived[i].name;
+  for (atvi_idx i = 0; i < lang->outputs.n_derived; i++) derived[i] = lang->outputs.derived[i].name;
   t->ops = &atvi_model_ops;
   t->self = m;
   t->name = atvi_io_path_stem(m->pool, lang->path);
   t->group = m->emulated ? ATVI_EM_GROUP : 0;
   t->d = lang->n_param;
   t->param = param;
-  t->n_derived = lang->n_derived;
+  t->n_derived = lang->outputs.n_derived;
   t->derived = derived;
   t->n_unit = m->arrays.n;
   t->unit = m->arrays.unit;
@@ -118,7 +119,7 @@ atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts) {
 }
 
 static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
-  if (m->lang->n_block > 0) return atvi_model_units(m, opts);
+  if (m->lang->blocks.n_block > 0) return atvi_model_units(m, opts);
   if (opts->holdout) {
     ATVI_TRY(atvi_model_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
     ATVI_TRY(atvi_model_holdout_apply(m->pool, m->lang, &m->holdout));

@@ -132,7 +132,7 @@ typedef struct {
 /* Pulses that act at one time, together. */
 typedef struct {
   atvi_idx n;
-  const atvi_idx *item; /* [n] lang->pulse, ascending; one twice acts twice */
+  const atvi_idx *item; /* [n] lang->dynamics.pulse, ascending; one twice acts twice */
 } atvi_pulses;
 
 /* A unit of a model with blocks `each`, or what stands outside of them: a model of its own in some of the parameters. */
@@ -184,11 +184,11 @@ typedef struct {
 typedef struct {
   atvi_idx n;
   const atvi_unit *unit;
-  /* [n] sums of the log prior and of log_extra */
+  /* [n] sums of the log prior and of log.extra */
   atvi_node *prior, *extra;
 } atvi_model_array_units;
 
-/* Alternatives of log_extra (rewrite.c). */
+/* Alternatives of log.extra (rewrite.c). */
 typedef struct {
   atvi_idx n;
   /* [n] */
@@ -239,9 +239,9 @@ typedef struct {
   atvi_idx n;
   /* [n] their numbers in the file */
   atvi_idx *live;
-  /* [lang->n_state] which of them, -1 for a state that never changes */
+  /* [lang->dynamics.n_state] which of them, -1 for a state that never changes */
   atvi_idx *at;
-  /* [lang->n_state] the value of such a state */
+  /* [lang->dynamics.n_state] the value of such a state */
   double *value;
 } atvi_model_states;
 
@@ -254,7 +254,7 @@ typedef struct {
   atvi_ode steady;
   /* As exact, to the last time that a derived quantity asks for; only if there is one. */
   atvi_ode path;
-  /* [lang->n_trajectory] */
+  /* [lang->outputs.n_trajectory] */
   atvi_node *path_node;
   /* As fit, with a tolerance near rounding. */
   atvi_ode exact;
@@ -390,7 +390,7 @@ ATVI_CHECKED atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_o
 ATVI_CHECKED atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts);
 /* build steps, in calling order */
 ATVI_CHECKED atvi_status atvi_model_jumps(atvi_model *m);    /* comparisons with the time */
-ATVI_CHECKED atvi_status atvi_model_branches(atvi_model *m); /* alternatives of log_extra */
+ATVI_CHECKED atvi_status atvi_model_branches(atvi_model *m); /* alternatives of log.extra */
 ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that never change */
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
@@ -476,7 +476,7 @@ typedef struct {
   } second;
   /* NULL without processes. */
   atvi_emulated_work *emulated;
-  /* For odes.path, NULL if no derived quantity asks for it; [lang->n_trajectory][L] what they ask. */
+  /* For odes.path, NULL if no derived quantity asks for it; [lang->outputs.n_trajectory][L] what they ask. */
   struct {
     atvi_ode_work *ode;
     double *value, *out, *best;

@@ -78,14 +78,14 @@ static void maximise(const asking *s, atvi_idx k, const atvi_ode_piece *p, unsig
     s->best[k * L + l] = top[l];
     double q = a[l] + at[l] * (b[l] - a[l]);
     s->value[k * L + l] =
-        s->lang->trajectory[k].kind == ATVI_TRAJECTORY_MAXIMUM ? top[l] : p->t[l] + q * p->h[l];
+        s->lang->outputs.trajectory[k].kind == ATVI_TRAJECTORY_MAXIMUM ? top[l] : p->t[l] + q * p->h[l];
   }
 }
 
 static void visit(void *user, const atvi_ode_piece *p) {
   const asking *s = user;
-  for (atvi_idx k = 0; k < s->lang->n_trajectory; k++) {
-    const atvi_lang_trajectory *path = &s->lang->trajectory[k];
+  for (atvi_idx k = 0; k < s->lang->outputs.n_trajectory; k++) {
+    const atvi_lang_trajectory *path = &s->lang->outputs.trajectory[k];
     double a[L], b[L], zero[L] = {0};
     unsigned mask = 0;
     for (int l = 0; l < L; l++) {
@@ -112,7 +112,7 @@ static void visit(void *user, const atvi_ode_piece *p) {
 
 void atvi_model_paths(const atvi_model *m, atvi_model_work *w) {
   atvi_outcome outcome[L];
-  const atvi_idx n = m->lang->n_trajectory * L;
+  const atvi_idx n = m->lang->outputs.n_trajectory * L;
   asking s = {m->lang, w->path.value, w->path.out, w->path.seen, w->path.best};
   atvi_model_setup(m, w, false);
   atvi_ode_solve(&m->odes.path, w->path.ode, w->y0, w->hoist, w->yout, true, outcome);
@@ -120,6 +120,6 @@ void atvi_model_paths(const atvi_model *m, atvi_model_work *w) {
   atvi_ode_walk(&m->odes.path, w->path.ode, w->hoist, visit, &s);
   for (atvi_idx i = 0; i < n; i++)
     if (outcome[i % L] != ATVI_RUN_OK || w->start.outcome[i % L] != ATVI_RUN_OK ||
-        m->lang->trajectory[i / L].from < m->lang->start)
+        m->lang->outputs.trajectory[i / L].from < m->lang->time.start)
       s.value[i] = NAN;
 }

@@ -39,7 +39,7 @@ static void hoist(builder *b, atvi_idx n, atvi_node *x) {
 
 /* The amounts of pulse item[i] of a combination, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
 static const atvi_node *amounts(builder *b, const atvi_pulses *combo, atvi_idx i) {
-  const atvi_lang_pulse *p = &b->lang->pulse[combo->item[i]];
+  const atvi_lang_pulse *p = &b->lang->dynamics.pulse[combo->item[i]];
   if (!p->n_value) return p->amount;
   atvi_node *from = inputs(b, ATVI_IN_DATA, p->n_value), *to = take(b, p->n_value, sizeof *to);
   atvi_node *x = take(b, p->n, sizeof *x);
@@ -61,12 +61,12 @@ static void place_lists(builder *b, atvi_idx n, atvi_node *x) {
 /* Those of the cold programs, which are made later. */
 static atvi_status place_cold_lists(builder *b) {
   const atvi_lang *lang = b->lang;
-  atvi_node *x = take(b, lang->n_observe * ATVI_DIST_ARGS + lang->n_track, sizeof *x);
+  atvi_node *x = take(b, lang->n_observe * ATVI_DIST_ARGS + lang->outputs.n_track, sizeof *x);
   atvi_idx n = 0;
   if (!x) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (int a = 0; a < lang->observe[o].n_arg; a++) x[n++] = lang->observe[o].arg[a];
-  for (atvi_idx i = 0; i < lang->n_track; i++) x[n++] = lang->track[i].node;
+  for (atvi_idx i = 0; i < lang->outputs.n_track; i++) x[n++] = lang->outputs.track[i].node;
   place_lists(b, n, x);
   return ATVI_OK;
 }
@@ -96,14 +96,14 @@ static atvi_status rewrite(builder *b) {
   b->pulse = take(b, m->pulses.n_combo, sizeof *b->pulse);
   if (!b->hoist || !b->rhs || !b->rest || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) {
-    b->rhs[i] = b->lang->state[b->m->states.live[i]].rhs;
-    b->rest[i] = b->lang->state[b->m->states.live[i]].rest;
+    b->rhs[i] = b->lang->dynamics.state[b->m->states.live[i]].rhs;
+    b->rest[i] = b->lang->dynamics.state[b->m->states.live[i]].rest;
   }
   if (!delays(b)) return ATVI_ENOMEM;
   place_lists(b, b->n, b->rhs);
   ATVI_TRY(place_cold_lists(b));
   hoist(b, b->n, b->rhs);
-  if (b->lang->given) {
+  if (b->lang->dynamics.given) {
     place_lists(b, b->n, b->rest);
     hoist(b, b->n, b->rest);
   }
@@ -122,16 +122,17 @@ static atvi_status rewrite(builder *b) {
   }
   place_lists(b, 2 * m->pulses.n_root, m->pulses.root_node);
   hoist(b, 2 * m->pulses.n_root, m->pulses.root_node);
-  m->odes.path_node = take(b, b->lang->n_trajectory, sizeof *m->odes.path_node);
+  m->odes.path_node = take(b, b->lang->outputs.n_trajectory, sizeof *m->odes.path_node);
   if (!m->odes.path_node) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < b->lang->n_trajectory; k++) m->odes.path_node[k] = b->lang->trajectory[k].node;
-  place_lists(b, b->lang->n_trajectory, m->odes.path_node);
-  hoist(b, b->lang->n_trajectory, m->odes.path_node);
+  for (atvi_idx k = 0; k < b->lang->outputs.n_trajectory; k++)
+    m->odes.path_node[k] = b->lang->outputs.trajectory[k].node;
+  place_lists(b, b->lang->outputs.n_trajectory, m->odes.path_node);
+  hoist(b, b->lang->outputs.n_trajectory, m->odes.path_node);
   for (atvi_idx c = 0; c < m->pulses.n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < m->pulses.combo[c].n; i++) {
-      const atvi_lang_pulse *p = &b->lang->pulse[m->pulses.combo[c].item[i]];
+      const atvi_lang_pulse *p = &b->lang->dynamics.pulse[m->pulses.combo[c].item[i]];
       const atvi_node *amount = amounts(b, &m->pulses.combo[c], i);
       if (!amount) return ATVI_ENOMEM;
       for (atvi_idx j = 0; j < p->n; j++) {
@@ -218,7 +219,7 @@ static bool setup(builder *b) {
   atvi_node *all = take(b, total, sizeof *all), *seed = inputs(b, ATVI_IN_SEED, total);
   if (!all || !seed) return false;
   for (atvi_idx i = 0; i < nh; i++) all[i] = b->hoist[i];
-  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[b->m->states.live[i]].init;
+  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->dynamics.state[b->m->states.live[i]].init;
   for (atvi_idx i = 0; i < n_arg; i++) all[nh + b->n + i] = e->arg[i];
   atvi_prog_spec *s = begin(b, "setup", -1);
   in(s, ATVI_IN_PARAM, d + b->m->copies.n_covariate, false);
@@ -415,14 +416,14 @@ static bool count(builder *b) {
 static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
-  m->prog.has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
+  m->prog.has_extra = !atvi_graph_is_const(b->g, b->lang->log.extra, &extra) || extra != 0;
   b->spec = take(b, 19 + 2 * (m->lik.n_rows + m->pulses.n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
-  bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
-  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior, m->arrays.prior) &&
-            scalar_with_gradient(b, "extra", &b->lang->log_extra, m->arrays.extra) && setup(b) &&
+  bool stiff = b->lang->solver.kind == ATVI_SOLVER_STIFF;
+  bool ok = scalar_with_gradient(b, "prior", &b->lang->log.prior, m->arrays.prior) &&
+            scalar_with_gradient(b, "extra", &b->lang->log.extra, m->arrays.extra) && setup(b) &&
             solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false, true);
-  if (ok && b->lang->given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false, false);
+  if (ok && b->lang->dynamics.given) ok = solver_pair(b, "rest", "rest_vjp", -1, b->n, b->rest, false, false);
   for (atvi_idx c = 0; ok && c < m->pulses.n_combo; c++)
     ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false, true);
   if (ok && m->pulses.n_root)
@@ -430,10 +431,10 @@ static atvi_status hot(builder *b, bool interpret) {
   for (atvi_idx k = 0; ok && k < m->lik.n_rows; k++) ok = row_pair(b, k);
   if (ok && m->odes.any && stiff) ok = jacobian(b, b->rhs);
   if (ok && m->place.n > 0) ok = placed(b);
-  if (ok && b->lang->n_trajectory > 0) {
+  if (ok && b->lang->outputs.n_trajectory > 0) {
     atvi_prog_spec *s = begin(b, "path", -1);
     solver_inputs(b, s);
-    out(s, b->lang->n_trajectory, m->odes.path_node, false);
+    out(s, b->lang->outputs.n_trajectory, m->odes.path_node, false);
   }
   if (!ok || atvi_graph_failed(b->g) || !count(b)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
@@ -446,8 +447,8 @@ static atvi_status hot(builder *b, bool interpret) {
   m->prog.setup_vjp = atvi_graph_module_get(m->prog.hot, i++);
   m->odes.fit.rhs = atvi_graph_module_get(m->prog.hot, i++);
   m->odes.fit.vjp = atvi_graph_module_get(m->prog.hot, i++);
-  m->odes.steady.rhs = b->lang->given ? atvi_graph_module_get(m->prog.hot, i++) : m->odes.fit.rhs;
-  m->odes.steady.vjp = b->lang->given ? atvi_graph_module_get(m->prog.hot, i++) : m->odes.fit.vjp;
+  m->odes.steady.rhs = b->lang->dynamics.given ? atvi_graph_module_get(m->prog.hot, i++) : m->odes.fit.rhs;
+  m->odes.steady.vjp = b->lang->dynamics.given ? atvi_graph_module_get(m->prog.hot, i++) : m->odes.fit.vjp;
   atvi_prog *pulse = take(b, 2 * m->pulses.n_combo, sizeof *pulse);
   if (!pulse) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < m->pulses.n_combo; c++) {
@@ -471,7 +472,7 @@ static atvi_status hot(builder *b, bool interpret) {
     m->place.eval = atvi_graph_module_get(m->prog.hot, i++);
     m->place.vjp = atvi_graph_module_get(m->prog.hot, i++);
   }
-  if (b->lang->n_trajectory > 0) m->odes.path.path = atvi_graph_module_get(m->prog.hot, i++);
+  if (b->lang->outputs.n_trajectory > 0) m->odes.path.path = atvi_graph_module_get(m->prog.hot, i++);
   return ATVI_OK;
 }
 
@@ -481,7 +482,7 @@ static atvi_status hot(builder *b, bool interpret) {
 static atvi_status tangents(builder *b) {
   atvi_model *m = b->m;
   const atvi_idx pairs =
-      2 + (b->lang->given ? 1 : 0) + m->pulses.n_combo + (m->pulses.n_root ? 1 : 0) + m->lik.n_rows;
+      2 + (b->lang->dynamics.given ? 1 : 0) + m->pulses.n_combo + (m->pulses.n_root ? 1 : 0) + m->lik.n_rows;
   atvi_prog_spec *spec = take(b, 2 + pairs, sizeof *spec);
   atvi_prog *pulse = take(b, m->pulses.n_combo, sizeof *pulse);
   atvi_model_tangents *t = m->prog.tangents = take(b, 1, sizeof *t);
@@ -495,7 +496,7 @@ static atvi_status tangents(builder *b) {
   t->extra = atvi_graph_module_get(t->module, i++);
   t->setup = atvi_graph_module_get(t->module, i++);
   t->ode.rhs = t->rest.rhs = atvi_graph_module_get(t->module, i++);
-  if (b->lang->given) t->rest.rhs = atvi_graph_module_get(t->module, i++);
+  if (b->lang->dynamics.given) t->rest.rhs = atvi_graph_module_get(t->module, i++);
   for (atvi_idx c = 0; c < m->pulses.n_combo; c++) pulse[c] = atvi_graph_module_get(t->module, i++);
   t->ode.pulse = t->rest.pulse = pulse;
   if (m->pulses.n_root) t->ode.root = atvi_graph_module_get(t->module, i++);
@@ -527,7 +528,7 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
   for (atvi_idx i = 0; i < n; i++) x[i] = v[i].node;
   place_lists(b, n, x);
   atvi_prog_spec *s = cold_begin(b, name, -1, 0);
-  in(s, ATVI_IN_TRAJECTORY, b->lang->n_trajectory, false);
+  in(s, ATVI_IN_TRAJECTORY, b->lang->outputs.n_trajectory, false);
   out(s, n, x, false);
   return true;
 }
@@ -591,8 +592,8 @@ static atvi_status cold(builder *b) {
   m->rare.report = take(b, lang->n_data, sizeof *m->rare.report);
   m->rare.report_args = take(b, lang->n_data, sizeof *m->rare.report_args);
   bool ok = b->spec && m->rare.report && m->rare.report_args &&
-            values(b, "derived", lang->n_derived, lang->derived) &&
-            values(b, "track", lang->n_track, lang->track) && prior_args(b);
+            values(b, "derived", lang->outputs.n_derived, lang->outputs.derived) &&
+            values(b, "track", lang->outputs.n_track, lang->outputs.track) && prior_args(b);
   for (atvi_idx k = 0; ok && k < lang->n_data; k++) ok = report(b, k);
   for (atvi_idx k = 0; ok && k < m->lik.n_rows; k++) {
     const atvi_rows *rows = &m->lik.rows[k];

@@ -56,7 +56,7 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
     const double *in[] = {w->theta, none, none, none, none, none, none, w->path.value};
     if (w->path.ode) atvi_model_paths(m, w);
     atvi_graph_prog_run(&m->rare.derived, w->scratch, in, (double *[]){w->el});
-    for (atvi_idx i = 0; i < m->lang->n_derived; i++)
+    for (atvi_idx i = 0; i < m->lang->outputs.n_derived; i++)
       for (int l = 0; l < real; l++) out[i * B + first + l] = w->el[i * L + l];
   }
 }
@@ -168,11 +168,11 @@ static void report_series(const reporting *p, atvi_model_work *w) {
     const double *in[] = {w->theta, &m->times.series_time[i], states, states, tab, none, w->hoist, none};
     atvi_graph_prog_run(&m->rare.track, w->scratch, in, (double *[]){w->el});
     double *to = p->out + m->target.n_obs * p->B + p->first;
-    for (atvi_idx k = 0; k < lang->n_track + lang->n_state - lang->n_lag; k++) {
-      atvi_idx at = k < lang->n_track ? -1 : m->states.at[k - lang->n_track];
-      const double *from = k < lang->n_track ? w->el + k * L : at >= 0 ? states + at * L : NULL;
+    for (atvi_idx k = 0; k < lang->outputs.n_track + lang->dynamics.n_state - lang->dynamics.n_lag; k++) {
+      atvi_idx at = k < lang->outputs.n_track ? -1 : m->states.at[k - lang->outputs.n_track];
+      const double *from = k < lang->outputs.n_track ? w->el + k * L : at >= 0 ? states + at * L : NULL;
       for (int l = 0; l < p->real; l++) {
-        double v = from ? from[l] : m->states.value[k - lang->n_track];
+        double v = from ? from[l] : m->states.value[k - lang->outputs.n_track];
         to[(k * nt + i) * p->B + l] = p->outcome[l] == ATVI_RUN_OK ? v : NAN;
       }
     }

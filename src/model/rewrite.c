@@ -70,8 +70,8 @@ static bool find(jumps *j) {
   const atvi_lang *lang = j->m->lang;
   atvi_idx n = atvi_graph_size(j->g);
   bool *need = atvi_pool_take(j->m->pool, (size_t)n + 1, sizeof *need), ok = need != NULL;
-  for (atvi_idx i = 0; ok && i < lang->n_state; i++)
-    need[lang->state[i].rhs] = need[lang->state[i].rest] = true;
+  for (atvi_idx i = 0; ok && i < lang->dynamics.n_state; i++)
+    need[lang->dynamics.state[i].rhs] = need[lang->dynamics.state[i].rest] = true;
   for (atvi_idx i = n - 1; ok && i >= 0; i--) {
     if (!need[i] || !(atvi_graph_kinds(j->g, (atvi_node)i) & TIME_BIT)) continue;
     atvi_node_info s = atvi_graph_get(j->g, (atvi_node)i);
@@ -84,7 +84,7 @@ static bool find(jumps *j) {
 static bool add_table(const atvi_model *m, double at, bool before, atvi_lang_table *out) {
   double *t = atvi_pool_take(m->pool, 2, sizeof *t), *v = atvi_pool_take(m->pool, 2, sizeof *v);
   if (!t || !v) return false;
-  t[0] = fmin(m->lang->start, at) - 1 - fabs(at); /* before the start: no stop */
+  t[0] = fmin(m->lang->time.start, at) - 1 - fabs(at); /* before the start: no stop */
   t[1] = at;
   v[0] = before;
   v[1] = !before;
@@ -112,13 +112,13 @@ static bool add_moving(jumps *j, atvi_node *from, atvi_node *to, atvi_idx *n) {
 atvi_status atvi_model_jumps(atvi_model *m) {
   atvi_lang *lang = m->lang;
   jumps j = {.m = m, .g = lang->graph};
-  if (lang->kind == ATVI_MODEL_MAP || lang->n_state == 0) return ATVI_OK;
+  if (lang->kind == ATVI_MODEL_MAP || lang->dynamics.n_state == 0) return ATVI_OK;
   if (!find(&j)) return ATVI_ENOMEM;
   if (j.n == 0 || j.n > MOST_JUMPS) return ATVI_OK;
   atvi_lang_table *table = atvi_pool_take(m->pool, (size_t)(lang->n_table + j.n), sizeof *table);
   atvi_node *from = atvi_pool_take(m->pool, (size_t)j.n, sizeof *from);
   atvi_node *to = atvi_pool_take(m->pool, (size_t)j.n, sizeof *to);
-  atvi_node *rhs = atvi_pool_take(m->pool, 2 * (size_t)lang->n_state, sizeof *rhs);
+  atvi_node *rhs = atvi_pool_take(m->pool, 2 * (size_t)lang->dynamics.n_state, sizeof *rhs);
   if (!table || !from || !to || !rhs) return ATVI_ENOMEM;
   atvi_idx n = 0;
   double at;
@@ -130,11 +130,13 @@ atvi_status atvi_model_jumps(atvi_model *m) {
     to[n++] = atvi_graph_input(j.g, ATVI_IN_TABLE, 2 * lang->n_table);
     if (!add_table(m, at, j.item[k].before, &table[lang->n_table++])) return ATVI_ENOMEM;
   }
-  if (lang->solver != ATVI_SOLVER_RK4 && !add_moving(&j, from, to, &n)) return ATVI_ENOMEM;
-  atvi_node *rest = rhs + lang->n_state;
-  for (atvi_idx i = 0; i < lang->n_state; i++) rhs[i] = lang->state[i].rhs, rest[i] = lang->state[i].rest;
-  atvi_graph_substitute(j.g, 2 * lang->n_state, rhs, n, from, to);
-  for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rhs = rhs[i], lang->state[i].rest = rest[i];
+  if (lang->solver.kind != ATVI_SOLVER_RK4 && !add_moving(&j, from, to, &n)) return ATVI_ENOMEM;
+  atvi_node *rest = rhs + lang->dynamics.n_state;
+  for (atvi_idx i = 0; i < lang->dynamics.n_state; i++)
+    rhs[i] = lang->dynamics.state[i].rhs, rest[i] = lang->dynamics.state[i].rest;
+  atvi_graph_substitute(j.g, 2 * lang->dynamics.n_state, rhs, n, from, to);
+  for (atvi_idx i = 0; i < lang->dynamics.n_state; i++)
+    lang->dynamics.state[i].rhs = rhs[i], lang->dynamics.state[i].rest = rest[i];
   return atvi_graph_failed(j.g) ? ATVI_ENOMEM : ATVI_OK;
 }
 
@@ -158,9 +160,11 @@ static bool stays(const scan *s, atvi_node rhs, double c) {
 }
 
 static void candidates(scan *s) {
-  for (atvi_idx i = 0; i < s->n; i++) s->still[i] = atvi_graph_is_const(s->g, s->lang->state[i].init, NULL);
-  for (atvi_idx p = 0; p < s->lang->n_pulse; p++)
-    for (atvi_idx j = 0; j < s->lang->pulse[p].n; j++) s->still[s->lang->pulse[p].state[j]] = false;
+  for (atvi_idx i = 0; i < s->n; i++)
+    s->still[i] = atvi_graph_is_const(s->g, s->lang->dynamics.state[i].init, NULL);
+  for (atvi_idx p = 0; p < s->lang->dynamics.n_pulse; p++)
+    for (atvi_idx j = 0; j < s->lang->dynamics.pulse[p].n; j++)
+      s->still[s->lang->dynamics.pulse[p].state[j]] = false;
 }
 
 /* Drops candidates until all that are left stay where they are. False on ENOMEM. */
@@ -170,9 +174,9 @@ static bool settle(scan *s, atvi_node *rhs) {
     for (atvi_idx i = 0; i < s->n; i++) {
       if (!s->still[i]) continue;
       s->from[n_sub] = atvi_graph_input(s->g, ATVI_IN_STATE, i);
-      s->to[n_sub++] = s->lang->state[i].init;
-      rhs[n_rhs++] = s->lang->state[i].rhs;
-      rhs[n_rhs++] = s->lang->state[i].rest;
+      s->to[n_sub++] = s->lang->dynamics.state[i].init;
+      rhs[n_rhs++] = s->lang->dynamics.state[i].rhs;
+      rhs[n_rhs++] = s->lang->dynamics.state[i].rest;
     }
     if (n_sub == 0) return true;
     atvi_graph_substitute(s->g, n_rhs, rhs, n_sub, s->from, s->to);
@@ -181,7 +185,7 @@ static bool settle(scan *s, atvi_node *rhs) {
     for (atvi_idx i = 0, k = 0; i < s->n; i++) {
       double c;
       if (!s->still[i]) continue;
-      bool moves = !atvi_graph_is_const(s->g, s->lang->state[i].init, &c) || !stays(s, rhs[k], c) ||
+      bool moves = !atvi_graph_is_const(s->g, s->lang->dynamics.state[i].init, &c) || !stays(s, rhs[k], c) ||
                    !stays(s, rhs[k + 1], c);
       k += 2;
       if (moves) s->still[i] = false, changed = true;
@@ -195,35 +199,38 @@ static void number(scan *s) {
   for (atvi_idx i = 0; i < s->n; i++) {
     m->states.at[i] = s->still[i] ? -1 : m->states.n;
     if (s->still[i])
-      atvi_graph_is_const(s->g, s->lang->state[i].init, &m->states.value[i]);
+      atvi_graph_is_const(s->g, s->lang->dynamics.state[i].init, &m->states.value[i]);
     else
       m->states.live[m->states.n++] = i;
     for (int prev = 0; prev < 2; prev++) {
       int kind = prev ? ATVI_IN_PREV : ATVI_IN_STATE;
       s->from[2 * i + prev] = atvi_graph_input(s->g, kind, i);
       s->to[2 * i + prev] =
-          s->still[i] ? s->lang->state[i].init : atvi_graph_input(s->g, kind, m->states.at[i]);
+          s->still[i] ? s->lang->dynamics.state[i].init : atvi_graph_input(s->g, kind, m->states.at[i]);
     }
   }
-  for (atvi_idx k = 0; k < s->lang->n_delay; k++) {
+  for (atvi_idx k = 0; k < s->lang->dynamics.n_delay; k++) {
     atvi_node x = atvi_graph_input(s->g, ATVI_IN_DELAY, k);
     s->from[2 * s->n + k] = x;
-    s->to[2 * s->n + k] =
-        s->still[s->lang->delay[k].state] ? s->lang->state[s->lang->delay[k].state].init : x;
+    s->to[2 * s->n + k] = s->still[s->lang->dynamics.delay[k].state]
+                              ? s->lang->dynamics.state[s->lang->dynamics.delay[k].state].init
+                              : x;
   }
 }
 
 /* Calls fn for every expression that may hold a state. */
 static void each(atvi_lang *lang, void (*fn)(void *user, atvi_node *x), void *user) {
-  for (atvi_idx i = 0; i < lang->n_state; i++) fn(user, &lang->state[i].rhs), fn(user, &lang->state[i].rest);
+  for (atvi_idx i = 0; i < lang->dynamics.n_state; i++)
+    fn(user, &lang->dynamics.state[i].rhs), fn(user, &lang->dynamics.state[i].rest);
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (int a = 0; a < lang->observe[o].n_arg; a++) fn(user, &lang->observe[o].arg[a]);
-  for (atvi_idx i = 0; i < lang->n_track; i++) fn(user, &lang->track[i].node);
-  for (atvi_idx i = 0; i < lang->n_trajectory; i++) fn(user, &lang->trajectory[i].node);
-  for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx j = 0; j < lang->pulse[p].n; j++) fn(user, &lang->pulse[p].amount[j]);
-  for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    if (lang->pulse[p].conditional) fn(user, &lang->pulse[p].when), fn(user, &lang->pulse[p].holds);
+  for (atvi_idx i = 0; i < lang->outputs.n_track; i++) fn(user, &lang->outputs.track[i].node);
+  for (atvi_idx i = 0; i < lang->outputs.n_trajectory; i++) fn(user, &lang->outputs.trajectory[i].node);
+  for (atvi_idx p = 0; p < lang->dynamics.n_pulse; p++)
+    for (atvi_idx j = 0; j < lang->dynamics.pulse[p].n; j++) fn(user, &lang->dynamics.pulse[p].amount[j]);
+  for (atvi_idx p = 0; p < lang->dynamics.n_pulse; p++)
+    if (lang->dynamics.pulse[p].conditional)
+      fn(user, &lang->dynamics.pulse[p].when), fn(user, &lang->dynamics.pulse[p].holds);
 }
 
 typedef struct {
@@ -250,17 +257,17 @@ static bool rewrite_all(const scan *s) {
   if (!l.node) return false;
   l.n = 0;
   each(s->lang, collect, &l);
-  atvi_graph_substitute(s->g, l.n, l.node, 2 * s->n + s->lang->n_delay, s->from, s->to);
+  atvi_graph_substitute(s->g, l.n, l.node, 2 * s->n + s->lang->dynamics.n_delay, s->from, s->to);
   l.n = 0;
   each(s->lang, put_back, &l);
   return true;
 }
 
 atvi_status atvi_model_constant(atvi_model *m) {
-  atvi_idx n = m->lang->n_state;
+  atvi_idx n = m->lang->dynamics.n_state;
   scan s = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = n};
   s.still = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *s.still);
-  const size_t n_sub = (size_t)(2 * n + m->lang->n_delay + 1);
+  const size_t n_sub = (size_t)(2 * n + m->lang->dynamics.n_delay + 1);
   s.from = atvi_pool_take(m->pool, n_sub, sizeof *s.from);
   s.to = atvi_pool_take(m->pool, n_sub, sizeof *s.to);
   atvi_node *rhs = atvi_pool_take(m->pool, 2 * (size_t)n + 1, sizeof *rhs);
@@ -346,7 +353,7 @@ static void expand(search *s, atvi_node whole, atvi_node x, int deep) {
 
 atvi_status atvi_model_branches(atvi_model *m) {
   search s = {.g = m->lang->graph, .pool = m->pool};
-  expand(&s, m->lang->log_extra, m->lang->log_extra, 0);
+  expand(&s, m->lang->log.extra, m->lang->log.extra, 0);
   if (atvi_graph_failed(s.g)) return ATVI_ENOMEM;
   if (s.many || s.n < 2) return ATVI_OK;
   m->branches.node = atvi_pool_take(m->pool, (size_t)s.n, sizeof *m->branches.node);

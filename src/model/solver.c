@@ -41,10 +41,10 @@ static double or_default(double given, double otherwise) { return isnan(given) ?
 static void describe(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_ode *ode = &m->odes.fit;
-  ode->method = lang->kind == ATVI_MODEL_MAP        ? ATVI_ODE_MAP
-                : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
-                : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
-                                                    : ATVI_ODE_RK45;
+  ode->method = lang->kind == ATVI_MODEL_MAP             ? ATVI_ODE_MAP
+                : lang->solver.kind == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
+                : lang->solver.kind == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
+                                                         : ATVI_ODE_RK45;
   ode->n = m->states.n;
   ode->n_par = m->prog.n_hoist;
   ode->n_tab = atvi_model_tab(lang);
@@ -57,11 +57,11 @@ static void describe(atvi_model *m) {
   ode->roots.n = m->pulses.n_root;
   ode->roots.pulse = m->pulses.root_pulse;
   ode->n_output = m->times.n_output;
-  ode->control.tol_rel = or_default(lang->tol_rel, TOL_REL);
-  ode->control.tol_abs = or_default(lang->tol_abs, ode->control.tol_rel * ABS_PER_REL);
-  ode->control.h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
-  ode->control.max_steps =
-      lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
+  ode->control.tol_rel = or_default(lang->solver.tol_rel, TOL_REL);
+  ode->control.tol_abs = or_default(lang->solver.tol_abs, ode->control.tol_rel * ABS_PER_REL);
+  ode->control.h = lang->kind == ATVI_MODEL_MAP ? lang->time.step : or_default(lang->solver.step, 0.1);
+  ode->control.max_steps = lang->solver.max_steps > 0 ? lang->solver.max_steps
+                                                      : MAX_STEPS + ode->n_stop; /* every stop costs a step */
 }
 
 static void describe_exact(atvi_model *m) {
@@ -116,9 +116,10 @@ static atvi_status describe_steady(atvi_model *m) {
       0;
   m->odes.steady.control.max_steps = STEADY_STEPS;
   price p;
-  return m->lang->given ? atvi_model_jacobian(m, m->odes.rest_node, !m->prog.interpret,
-                                              &m->choice.rest_jacobian, &m->odes.steady, &p.jac, &p.rhs)
-                        : ATVI_OK;
+  return m->lang->dynamics.given
+             ? atvi_model_jacobian(m, m->odes.rest_node, !m->prog.interpret, &m->choice.rest_jacobian,
+                                   &m->odes.steady, &p.jac, &p.rhs)
+             : ATVI_OK;
 }
 
 static double cost_of(const price *p, atvi_ode_method method, atvi_ode_effort e) {
@@ -175,7 +176,7 @@ static double least(const atvi_model *m, const price *p) {
 static void limit(atvi_model *m, const price *p, double cost) {
   double steps =
       cost / cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6}) + (double)m->odes.fit.n_stop;
-  if (m->lang->max_steps <= 0)
+  if (m->lang->solver.max_steps <= 0)
     m->odes.fit.control.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->odes.fit.n_stop;
 }
 
@@ -239,16 +240,16 @@ atvi_status atvi_model_solver(atvi_model *m) {
   bool implicit;
   describe(m);
   describe_exact(m);
-  if (m->odes.any && m->lang->steady) ATVI_TRY(describe_steady(m));
-  if (!m->odes.any || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
+  if (m->odes.any && m->lang->dynamics.steady) ATVI_TRY(describe_steady(m));
+  if (!m->odes.any || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver.kind != ATVI_SOLVER_DEFAULT ||
       m->emulated || m->states.n > MOST_STATES || m->odes.fit.n_stop < 2)
-    return m->odes.any && m->lang->steady && !m->odes.steady.jac.fn
+    return m->odes.any && m->lang->dynamics.steady && !m->odes.steady.jac.fn
                ? atvi_model_jacobian(m, m->odes.rhs_node, !m->prog.interpret, &m->choice.jacobian,
                                      &m->odes.steady, &p.jac, &p.rhs)
                : ATVI_OK;
   double *theta = atvi_pool_take(m->pool, (size_t)(d * (DRAWS + BEST) + DRAWS), sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
-  bool rests = m->lang->steady && !m->lang->given; /* by this Jacobian */
+  bool rests = m->lang->dynamics.steady && !m->lang->dynamics.given; /* by this Jacobian */
   ATVI_TRY(atvi_model_jacobian(m, m->odes.rhs_node, rests && !m->prog.interpret, &m->choice.jacobian,
                                &m->odes.fit, &p.jac, &p.rhs));
   if (rests) m->odes.steady.jac = m->odes.fit.jac, m->odes.steady.shape = m->odes.fit.shape;

@@ -40,7 +40,9 @@ static bool add(events *e, double t, event_kind kind, atvi_idx index, atvi_idx r
 
 /* A time of difference equations, on the grid of steps. */
 static double on_grid(const atvi_lang *lang, double t) {
-  return lang->kind == ATVI_MODEL_MAP ? lang->start + lang->step * round((t - lang->start) / lang->step) : t;
+  return lang->kind == ATVI_MODEL_MAP
+             ? lang->time.start + lang->time.step * round((t - lang->time.start) / lang->time.step)
+             : t;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -60,15 +62,15 @@ static void tables_at(const atvi_model *m, double t, double *tab) {
 static atvi_status check_times(atvi_model *m, atvi_idx n, const double *time) {
   for (atvi_idx i = 0; i < n; i++)
     if (!isfinite(time[i]) || (i > 0 && !(time[i] > time[i - 1])) ||
-        (m->lang->n_state && time[i] < m->lang->start))
+        (m->lang->dynamics.n_state && time[i] < m->lang->time.start))
       return ATVI_FAIL(m->ctx, ATVI_EINVAL,
                        "times: entry %td is %g; times must ascend and not lie before the start time %g",
-                       i + 1, time[i], m->lang->start);
+                       i + 1, time[i], m->lang->time.start);
   for (atvi_idx i = 0; m->lang->kind == ATVI_MODEL_MAP && i < n; i++)
-    if (!(fabs(on_grid(m->lang, time[i]) - time[i]) <= OFF_GRID * m->lang->step))
+    if (!(fabs(on_grid(m->lang, time[i]) - time[i]) <= OFF_GRID * m->lang->time.step))
       return ATVI_FAIL(m->ctx, ATVI_EINVAL,
                        "times: %g is not a whole number of steps of %g after the start time %g", time[i],
-                       m->lang->step, m->lang->start);
+                       m->lang->time.step, m->lang->time.start);
   return ATVI_OK;
 }
 
@@ -164,9 +166,9 @@ static atvi_idx find_output(const atvi_model *m, double t) {
 /* Where the first row of data set k counts from. */
 static double since(const atvi_model *m, const atvi_model_load_opts *opts, atvi_idx k) {
   const atvi_lang_data *data = &m->lang->data[k];
-  bool given = opts->since && data->time && data->n_row > 0 && opts->since[k] > m->lang->start &&
+  bool given = opts->since && data->time && data->n_row > 0 && opts->since[k] > m->lang->time.start &&
                opts->since[k] < data->time[0];
-  return given ? opts->since[k] : m->lang->start;
+  return given ? opts->since[k] : m->lang->time.start;
 }
 
 static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, double *eps) {
@@ -176,16 +178,18 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
   double *all = atvi_pool_take(m->pool, (size_t)total, sizeof *all);
   if (!all) return ATVI_ENOMEM;
   atvi_idx n = 0;
-  if (m->lik.has_prev && m->states.n) all[n++] = lang->start;
+  if (m->lik.has_prev && m->states.n) all[n++] = lang->time.start;
   for (atvi_idx k = 0; m->lik.has_prev && m->states.n && opts->since && k < lang->n_data; k++)
     all[n++] = on_grid(lang, since(m, opts, k));
   for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = on_grid(lang, opts->time[i]);
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       all[n++] = on_grid(lang, lang->data[k].time[r]);
-  if (n == 0 && m->states.n) all[n++] = lang->start;
+  if (n == 0 && m->states.n) all[n++] = lang->time.start;
   qsort(all, (size_t)n, sizeof *all, atvi_math_by_value);
-  *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
+  *eps = n ? SAME_TIME *
+                 fmax(fabs(all[n - 1] - lang->time.start), fmax(fabs(all[n - 1]), fabs(lang->time.start)))
+           : 0;
   atvi_idx unique = 0;
   for (atvi_idx i = 0; i < n; i++)
     if (unique == 0 || all[i] - all[unique - 1] > *eps) all[unique++] = all[i];
@@ -209,7 +213,7 @@ static void added_rows(atvi_model *m) {
   for (atvi_idx k = 0; m->times.n_given && m->lik.has_prev && m->states.n && k < m->lang->n_data; k++)
     for (atvi_idx r = m->times.n_given[k]; r < m->lang->data[k].n_row; r++) {
       atvi_idx before = output_before(m, k, r);
-      m->times.row_prev[k][r] = before >= 0 ? before : find_output(m, m->lang->start);
+      m->times.row_prev[k][r] = before >= 0 ? before : find_output(m, m->lang->time.start);
     }
 }
 
@@ -239,22 +243,22 @@ static atvi_status row_outputs(atvi_model *m, const atvi_model_load_opts *opts) 
 
 /* The first time of the step grid not before t. */
 static double to_grid(const atvi_lang *lang, double t) {
-  return lang->start + lang->step * ceil((t - lang->start) / lang->step - SAME_TIME);
+  return lang->time.start + lang->time.step * ceil((t - lang->time.start) / lang->time.step - SAME_TIME);
 }
 
 static bool gather(const atvi_model *m, events *e, double end, double eps) {
   const atvi_lang *lang = m->lang;
-  bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0, 0);
+  bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->time.start, EVENT_START, 0, 0);
   for (atvi_idx i = 0; i < m->times.n_output; i++)
     ok = ok && add(e, m->times.output_time[i], EVENT_OUTPUT, i, 0);
-  for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx i = 0; !lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
-      double t = lang->pulse[p].time[i];
+  for (atvi_idx p = 0; p < lang->dynamics.n_pulse; p++)
+    for (atvi_idx i = 0; !lang->dynamics.pulse[p].moves && i < lang->dynamics.pulse[p].n_time; i++) {
+      double t = lang->dynamics.pulse[p].time[i];
       if (map) t = to_grid(lang, t);
-      if (t >= lang->start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p, i);
+      if (t >= lang->time.start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p, i);
     }
   for (atvi_idx k = 0; k < lang->n_table; k++) {
-    double t = lang->start, a, b, next;
+    double t = lang->time.start, a, b, next;
     for (;;) {
       atvi_lang_table_at(lang, &lang->table[k], t, &a, &b, &next);
       if (!(next < end) || e->n > MOST_EVENTS) break;
@@ -281,11 +285,11 @@ static atvi_idx combine(atvi_model *m, atvi_idx n, const atvi_idx *item) {
 
 atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse) {
   atvi_idx at = 2 * lang->n_table;
-  for (atvi_idx p = 0; p < pulse; p++) at += lang->pulse[p].n_same * lang->pulse[p].n_value;
+  for (atvi_idx p = 0; p < pulse; p++) at += lang->dynamics.pulse[p].n_same * lang->dynamics.pulse[p].n_value;
   return at;
 }
 
-atvi_idx atvi_model_tab(const atvi_lang *lang) { return atvi_model_pulse_at(lang, lang->n_pulse); }
+atvi_idx atvi_model_tab(const atvi_lang *lang) { return atvi_model_pulse_at(lang, lang->dynamics.n_pulse); }
 
 /* How often the pulse of event n acts in the events before it. */
 static atvi_idx acted(const event *ev, atvi_idx n) {
@@ -296,13 +300,13 @@ static atvi_idx acted(const event *ev, atvi_idx n) {
 
 /* Whether event n can join those before it in one stop: there is room for its numbers. */
 static bool fits(const atvi_lang *lang, const event *ev, atvi_idx n) {
-  if (ev[n].kind != EVENT_PULSE || !lang->pulse[ev[n].index].n_value) return true;
-  return acted(ev, n) < lang->pulse[ev[n].index].n_same;
+  if (ev[n].kind != EVENT_PULSE || !lang->dynamics.pulse[ev[n].index].n_value) return true;
+  return acted(ev, n) < lang->dynamics.pulse[ev[n].index].n_same;
 }
 
 /* The numbers of the pulse of event n. */
 static void put_values(const atvi_lang *lang, const event *ev, atvi_idx n, double *tab) {
-  const atvi_lang_pulse *p = &lang->pulse[ev[n].index];
+  const atvi_lang_pulse *p = &lang->dynamics.pulse[ev[n].index];
   if (!p->n_value) return;
   double *to = tab + atvi_model_pulse_at(lang, ev[n].index) + acted(ev, n) * p->n_value;
   for (atvi_idx k = 0; k < p->n_value; k++) to[k] = p->value[ev[n].row * p->n_value + k];
@@ -346,16 +350,16 @@ static bool add_moving(atvi_model *m, atvi_node node, double offset, atvi_idx pu
 /* Delays of states that change. Those of other states are numbers already, and are delays of any state. */
 static atvi_status delays(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  m->delays.n = lang->n_delay;
+  m->delays.n = lang->dynamics.n_delay;
   m->delays.delay = atvi_pool_take(m->pool, (size_t)m->delays.n + 1, sizeof *m->delays.delay);
   m->delays.node = atvi_pool_take(m->pool, (size_t)m->delays.n + 1, sizeof *m->delays.node);
   if (!m->delays.delay || !m->delays.node) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < m->delays.n; k++) {
-    const atvi_idx state = m->states.at[lang->delay[k].state];
+    const atvi_idx state = m->states.at[lang->dynamics.delay[k].state];
     double lag = 0;
-    bool fixed = atvi_graph_is_const(lang->graph, lang->delay[k].lag, &lag);
+    bool fixed = atvi_graph_is_const(lang->graph, lang->dynamics.delay[k].lag, &lag);
     m->delays.delay[k] = (atvi_ode_delay){.state = state >= 0 ? state : 0, .par = -1, .lag = lag};
-    m->delays.node[k] = fixed ? ATVI_NODE_NONE : lang->delay[k].lag;
+    m->delays.node[k] = fixed ? ATVI_NODE_NONE : lang->dynamics.delay[k].lag;
   }
   return ATVI_OK;
 }
@@ -363,7 +367,7 @@ static atvi_status delays(atvi_model *m) {
 /* Whether delay k is the first with its lag. */
 static bool first_lag(const atvi_lang *lang, atvi_idx k) {
   for (atvi_idx j = 0; j < k; j++)
-    if (lang->delay[j].lag == lang->delay[k].lag) return false;
+    if (lang->dynamics.delay[j].lag == lang->dynamics.delay[k].lag) return false;
   return true;
 }
 
@@ -394,21 +398,21 @@ static bool echoes(atvi_model *m, events *e, double end) {
   for (atvi_idx i = 0; e && i < e->n; i++)
     if (e->item[i].kind != EVENT_OUTPUT)
       ok = ok && push_echo(m, &item, &n, &cap, e->item[i].t, ATVI_NODE_NONE);
-  for (atvi_idx p = 0; ok && p < lang->n_pulse; p++)
-    for (atvi_idx i = 0; lang->pulse[p].moves && i < lang->pulse[p].n_time; i++)
-      ok = ok && push_echo(m, &item, &n, &cap, lang->pulse[p].time[i], lang->pulse[p].lag);
+  for (atvi_idx p = 0; ok && p < lang->dynamics.n_pulse; p++)
+    for (atvi_idx i = 0; lang->dynamics.pulse[p].moves && i < lang->dynamics.pulse[p].n_time; i++)
+      ok = ok && push_echo(m, &item, &n, &cap, lang->dynamics.pulse[p].time[i], lang->dynamics.pulse[p].lag);
   for (int round = 0; ok && round < ECHOES; round++) {
     atvi_idx to = n;
     for (atvi_idx i = from; ok && i < to; i++)
-      for (atvi_idx k = 0; ok && k < lang->n_delay; k++) {
+      for (atvi_idx k = 0; ok && k < lang->dynamics.n_delay; k++) {
         double lag = 0;
         const echo x = item[i];
         if (!first_lag(lang, k)) continue;
-        bool fixed = atvi_graph_is_const(g, lang->delay[k].lag, &lag);
+        bool fixed = atvi_graph_is_const(g, lang->dynamics.delay[k].lag, &lag);
         atvi_node node = fixed ? x.node
                          : x.node == ATVI_NODE_NONE
-                             ? lang->delay[k].lag
-                             : atvi_graph_op2(g, ATVI_OP_ADD, x.node, lang->delay[k].lag);
+                             ? lang->dynamics.delay[k].lag
+                             : atvi_graph_op2(g, ATVI_OP_ADD, x.node, lang->dynamics.delay[k].lag);
         ok = push_echo(m, &item, &n, &cap, x.t + lag, node);
       }
     from = to;
@@ -432,7 +436,7 @@ static atvi_status stops(atvi_model *m, double end, double eps, atvi_ode *ode) {
         m->ctx, ATVI_EMODEL,
         "%s: error: between the start time %g and the last time %g tables change more than %d times\n"
         "hint: are the times right, and in the unit that the model means?",
-        m->lang->path, m->lang->start, end, MOST_EVENTS);
+        m->lang->path, m->lang->time.start, end, MOST_EVENTS);
   atvi_ode_stop *stop = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *stop) : NULL;
   atvi_idx *item = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *item) : NULL;
   atvi_idx n = 0;
@@ -456,19 +460,21 @@ static atvi_status moving(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   const atvi_idx first = 2 * lang->n_table, n_tab = atvi_model_tab(lang);
   atvi_idx most = 0;
-  for (atvi_idx p = 0; p < lang->n_pulse; p++) most += lang->pulse[p].moves ? lang->pulse[p].n_time : 0;
+  for (atvi_idx p = 0; p < lang->dynamics.n_pulse; p++)
+    most += lang->dynamics.pulse[p].moves ? lang->dynamics.pulse[p].n_time : 0;
   event *same = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *same);
   atvi_idx *item = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *item);
   if (!item || !same) return ATVI_ENOMEM;
-  for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx i = 0; lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
-      const atvi_node lag = lang->pulse[p].lag;
-      const double time = lang->pulse[p].time[i];
+  for (atvi_idx p = 0; p < lang->dynamics.n_pulse; p++)
+    for (atvi_idx i = 0; lang->dynamics.pulse[p].moves && i < lang->dynamics.pulse[p].n_time; i++) {
+      const atvi_node lag = lang->dynamics.pulse[p].lag;
+      const double time = lang->dynamics.pulse[p].time[i];
       atvi_idx n = 0;
-      for (atvi_idx q = 0; q < lang->n_pulse; q++)
-        for (atvi_idx j = 0; lang->pulse[q].moves && lang->pulse[q].lag == lag && j < lang->pulse[q].n_time;
+      for (atvi_idx q = 0; q < lang->dynamics.n_pulse; q++)
+        for (atvi_idx j = 0; lang->dynamics.pulse[q].moves && lang->dynamics.pulse[q].lag == lag &&
+                             j < lang->dynamics.pulse[q].n_time;
              j++)
-          if (lang->pulse[q].time[j] == time) {
+          if (lang->dynamics.pulse[q].time[j] == time) {
             same[n] = (event){time, EVENT_PULSE, q, j};
             item[n++] = q;
           }
@@ -486,20 +492,21 @@ static atvi_status moving(atvi_model *m) {
 /* The pulses of conditions; those of one condition act together. */
 static atvi_status roots(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  atvi_node *node = atvi_pool_take(m->pool, 2 * (size_t)lang->n_pulse + 1, sizeof *node);
-  atvi_node *truth = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *truth);
-  atvi_idx *item = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *item);
-  m->pulses.root_pulse = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *m->pulses.root_pulse);
+  atvi_node *node = atvi_pool_take(m->pool, 2 * (size_t)lang->dynamics.n_pulse + 1, sizeof *node);
+  atvi_node *truth = atvi_pool_take(m->pool, (size_t)lang->dynamics.n_pulse + 1, sizeof *truth);
+  atvi_idx *item = atvi_pool_take(m->pool, (size_t)lang->dynamics.n_pulse + 1, sizeof *item);
+  m->pulses.root_pulse =
+      atvi_pool_take(m->pool, (size_t)lang->dynamics.n_pulse + 1, sizeof *m->pulses.root_pulse);
   if (!node || !truth || !item || !m->pulses.root_pulse) return ATVI_ENOMEM;
-  for (atvi_idx p = 0; p < lang->n_pulse; p++) {
-    const atvi_node holds = lang->pulse[p].holds;
+  for (atvi_idx p = 0; p < lang->dynamics.n_pulse; p++) {
+    const atvi_node holds = lang->dynamics.pulse[p].holds;
     atvi_idx n_item = 0;
-    for (atvi_idx q = 0; q < lang->n_pulse; q++)
-      if (lang->pulse[q].conditional && lang->pulse[q].holds == holds) item[n_item++] = q;
-    if (!lang->pulse[p].conditional || item[0] != p) continue;
+    for (atvi_idx q = 0; q < lang->dynamics.n_pulse; q++)
+      if (lang->dynamics.pulse[q].conditional && lang->dynamics.pulse[q].holds == holds) item[n_item++] = q;
+    if (!lang->dynamics.pulse[p].conditional || item[0] != p) continue;
     if ((m->pulses.root_pulse[m->pulses.n_root] = combine(m->base, n_item, item)) < 0) return ATVI_ENOMEM;
     truth[m->pulses.n_root] = holds;
-    node[m->pulses.n_root++] = lang->pulse[p].when;
+    node[m->pulses.n_root++] = lang->dynamics.pulse[p].when;
   }
   for (atvi_idx e = 0; e < m->pulses.n_root; e++) node[m->pulses.n_root + e] = truth[e];
   m->pulses.root_node = node;
@@ -531,10 +538,11 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(delays(m));
   ATVI_TRY(moving(m));
   ATVI_TRY(roots(m));
-  double end = m->times.output_time[m->times.n_output - 1], last = fmax(end, m->lang->start + m->lang->step);
-  for (atvi_idx k = 0; k < m->lang->n_trajectory; k++)
-    last = fmax(last, map_end(m->lang, m->lang->trajectory[k].to));
+  double end = m->times.output_time[m->times.n_output - 1],
+         last = fmax(end, m->lang->time.start + m->lang->time.step);
+  for (atvi_idx k = 0; k < m->lang->outputs.n_trajectory; k++)
+    last = fmax(last, map_end(m->lang, m->lang->outputs.trajectory[k].to));
   ATVI_TRY(stops(m, end, eps, &m->odes.fit));
   m->pulses.adds_echoes = false;
-  return m->lang->n_trajectory ? stops(m, last, eps, &m->odes.path) : ATVI_OK;
+  return m->lang->outputs.n_trajectory ? stops(m, last, eps, &m->odes.path) : ATVI_OK;
 }

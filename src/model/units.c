@@ -26,9 +26,10 @@ typedef struct {
 static piece piece_at(atvi_lang *outside, atvi_idx i) {
   if (i == 0) return (piece){NULL, NULL, outside};
   i--;
-  for (atvi_idx b = 0;; i -= outside->block[b++].n_unit)
-    if (i < outside->block[b].n_unit)
-      return (piece){&outside->block[b], &outside->block[b].unit[i], outside->block[b].unit[i].lang};
+  for (atvi_idx b = 0;; i -= outside->blocks.block[b++].n_unit)
+    if (i < outside->blocks.block[b].n_unit)
+      return (piece){&outside->blocks.block[b], &outside->blocks.block[b].unit[i],
+                     outside->blocks.block[b].unit[i].lang};
 }
 
 static const char *with_label(const atvi_model *m, const char *name, const piece *p) {
@@ -50,10 +51,10 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
   }
   all->data = take(m, n_data, sizeof *all->data);
   all->observe = take(m, n_observe, sizeof *all->observe);
-  all->param = outside->all;
-  all->n_param = outside->n_all;
+  all->param = outside->blocks.param;
+  all->n_param = outside->blocks.n_param;
   if (!all->data || !all->observe) return ATVI_ENOMEM;
-  all->n_data = all->n_observe = all->n_derived = all->n_track = 0;
+  all->n_data = all->n_observe = all->outputs.n_derived = all->outputs.n_track = 0;
   atvi_idx n_file = 0, in_block = 0; /* data statements before the present block, and in it */
   const atvi_lang_block *block = NULL;
   for (atvi_idx i = 0; i < n_part; i++) {
@@ -74,17 +75,18 @@ static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
       to->file = n_file + k;
       to->unit = i;
     }
-    all->n_derived += from->n_derived;
-    all->n_track += from->n_track;
-    if (p.unit && from->n_state > 0) {
-      if (outside->n_state == 0 && all->n_state == 0) all->start = from->start;
-      all->start = fmin(all->start, from->start);
+    all->outputs.n_derived += from->outputs.n_derived;
+    all->outputs.n_track += from->outputs.n_track;
+    if (p.unit && from->dynamics.n_state > 0) {
+      if (outside->dynamics.n_state == 0 && all->dynamics.n_state == 0) all->time.start = from->time.start;
+      all->time.start = fmin(all->time.start, from->time.start);
       all->kind = from->kind;
-      all->n_state = from->n_state > all->n_state ? from->n_state : all->n_state;
-      all->state = from->state;
+      all->dynamics.n_state =
+          from->dynamics.n_state > all->dynamics.n_state ? from->dynamics.n_state : all->dynamics.n_state;
+      all->dynamics.state = from->dynamics.state;
     }
   }
-  all->n_table = all->n_pulse = 0; /* every part has its own */
+  all->n_table = all->dynamics.n_pulse = 0; /* every part has its own */
   m->lang = all;
   return atvi_pool_status(m->pool);
 }
@@ -112,11 +114,12 @@ static atvi_status own_opts(const atvi_model *m, atvi_idx part, const atvi_lang 
   own->apart = own->holdout = NULL;
   if (opts->own_time) own->n_time = opts->own_time[part].n, own->time = opts->own_time[part].time;
   if (opts->since) own->since = opts->since + first_data;
-  while (own->n_time > 0 && lang->n_state > 0 && own->time[0] < lang->start) own->time++, own->n_time--;
+  while (own->n_time > 0 && lang->dynamics.n_state > 0 && own->time[0] < lang->time.start)
+    own->time++, own->n_time--;
   if (opts->n_time > 0 && own->n_time == 0 && !opts->own_time) {
     double *start = take(m, 1, sizeof *start);
     if (!start) return ATVI_ENOMEM;
-    *start = lang->start;
+    *start = lang->time.start;
     own->time = start;
     own->n_time = 1;
   }
@@ -131,11 +134,12 @@ static atvi_status adopt(const atvi_model *base, atvi_lang *lang) {
   for (atvi_idx k = 0; k < of->n_table; k++) table[k] = k < lang->n_table ? lang->table[k] : of->table[k];
   lang->table = table;
   lang->n_table = of->n_table;
-  lang->state = of->state;
-  lang->track = of->track;
+  lang->dynamics.state = of->dynamics.state;
+  lang->outputs.track = of->outputs.track;
   for (atvi_idx o = 0; o < of->n_observe; o++)
     memcpy(lang->observe[o].arg, of->observe[o].arg, sizeof of->observe[o].arg);
-  for (atvi_idx p = 0; p < of->n_pulse; p++) lang->pulse[p].amount = of->pulse[p].amount;
+  for (atvi_idx p = 0; p < of->dynamics.n_pulse; p++)
+    lang->dynamics.pulse[p].amount = of->dynamics.pulse[p].amount;
   return ATVI_OK;
 }
 
@@ -219,7 +223,7 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
   ATVI_TRY(atvi_model_count(base));
   for (atvi_idx i = 1; i < block->n_unit; i++) {
     unit_end(base, unit[i]);
-    if (base->odes.any && base->lang->steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
+    if (base->odes.any && base->lang->dynamics.steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
   }
   return ATVI_OK;
 }
@@ -249,8 +253,8 @@ static atvi_status build_parts(atvi_model *m, atvi_lang *outside, const atvi_mod
   ATVI_TRY(own_opts(m, 0, outside, opts, 0, &own));
   ATVI_TRY(atvi_model_build(&models[0], &own));
   m->blocks.part[0].silent = is_silent(&models[0]);
-  for (atvi_idx b = 0; b < outside->n_block; b++) {
-    const atvi_lang_block *block = &outside->block[b];
+  for (atvi_idx b = 0; b < outside->blocks.n_block; b++) {
+    const atvi_lang_block *block = &outside->blocks.block[b];
     ATVI_TRY(build_block(m, block, opts, at, first_data, list + at));
     for (atvi_idx i = 0; i < block->n_unit; i++, at++) {
       m->blocks.part[at].block = b + 1;
@@ -299,21 +303,22 @@ static atvi_status lay_out_series(atvi_model *m, atvi_lang *outside) {
 
 static atvi_status lay_out_derived(atvi_model *m, atvi_lang *outside) {
   atvi_target *t = &m->target;
-  const char **name = take(m, m->lang->n_derived, sizeof *name);
+  const char **name = take(m, m->lang->outputs.n_derived, sizeof *name);
   if (!name) return ATVI_ENOMEM;
   for (atvi_idx first = 0, last; first < m->blocks.n_part;
        first = last) { /* parts first .. last-1 are alike */
     const atvi_lang *lang = m->blocks.part[first].m->lang;
     for (last = first; last < m->blocks.n_part && m->blocks.part[last].block == m->blocks.part[first].block;
          last++) {
-      m->blocks.part[last].derived_at = take(m, lang->n_derived, sizeof *m->blocks.part[last].derived_at);
+      m->blocks.part[last].derived_at =
+          take(m, lang->outputs.n_derived, sizeof *m->blocks.part[last].derived_at);
       if (!m->blocks.part[last].derived_at) return ATVI_ENOMEM;
     }
-    for (atvi_idx k = 0; k < lang->n_derived; k++)
+    for (atvi_idx k = 0; k < lang->outputs.n_derived; k++)
       for (atvi_idx i = first; i < last; i++) {
         piece p = piece_at(outside, i);
         m->blocks.part[i].derived_at[k] = t->n_derived;
-        name[t->n_derived++] = with_label(m, lang->derived[k].name, &p);
+        name[t->n_derived++] = with_label(m, lang->outputs.derived[k].name, &p);
       }
   }
   t->derived = name;
@@ -366,11 +371,11 @@ static atvi_status describe_units(atvi_model *m, atvi_lang *outside) {
 
 static atvi_status describe(atvi_model *m, atvi_lang *outside) {
   atvi_target *t = &m->target;
-  atvi_param *param = take(m, outside->n_all, sizeof *param);
+  atvi_param *param = take(m, outside->blocks.n_param, sizeof *param);
   if (!param) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < outside->n_all; i++)
-    param[i] =
-        (atvi_param){outside->all[i].name, outside->all[i].lower, outside->all[i].upper, outside->all[i].map};
+  for (atvi_idx i = 0; i < outside->blocks.n_param; i++)
+    param[i] = (atvi_param){outside->blocks.param[i].name, outside->blocks.param[i].lower,
+                            outside->blocks.param[i].upper, outside->blocks.param[i].map};
   atvi_target_ops *ops = take(m, 1, sizeof *ops);
   if (!ops) return ATVI_ENOMEM;
   *ops = atvi_model_units_ops;
@@ -379,7 +384,7 @@ static atvi_status describe(atvi_model *m, atvi_lang *outside) {
   t->ops = ops;
   t->self = m;
   t->name = m->blocks.part[0].m->target.name;
-  t->d = outside->n_all;
+  t->d = outside->blocks.n_param;
   t->param = param;
   for (atvi_idx i = 0; i < m->blocks.n_part; i++) t->operations += m->blocks.part[i].m->target.operations;
   ATVI_TRY(lay_out_series(m, outside));
@@ -437,7 +442,7 @@ static atvi_status gather_rest(atvi_model *m) {
 atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts) {
   atvi_lang *outside = m->lang;
   atvi_idx n_part = 1;
-  for (atvi_idx b = 0; b < outside->n_block; b++) n_part += outside->block[b].n_unit;
+  for (atvi_idx b = 0; b < outside->blocks.n_block; b++) n_part += outside->blocks.block[b].n_unit;
   m->base = m;
   m->blocks.part = take(m, n_part, sizeof *m->blocks.part);
   if (!m->blocks.part) return ATVI_ENOMEM;
@@ -448,7 +453,7 @@ atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts) {
     give_back(m, outside, n_part);
   }
   m->blocks.n_part = n_part;
-  m->blocks.n_block = outside->n_block;
+  m->blocks.n_block = outside->blocks.n_block;
   ATVI_TRY(build_parts(m, outside, opts));
   ATVI_TRY(describe(m, outside));
   return gather_rest(m);

@@ -27,19 +27,20 @@ static bool sound(const atvi_lang *lang) {
 
 /* Units share all but numbers, and their parameters are those of the whole model. */
 static bool sound_units(const atvi_lang *lang) {
-  bool ok = lang->n_all >= lang->n_param;
-  for (atvi_idx b = 0; b < lang->n_block; b++)
-    for (atvi_idx u = 0; u < lang->block[b].n_unit; u++) {
-      const atvi_lang_unit *unit = &lang->block[b].unit[u];
-      const atvi_lang *l = unit->lang, *first = lang->block[b].unit[0].lang;
-      ok = ok && sound(l) && l->n_block == 0 && l->n_state == first->n_state && l->n_pulse == first->n_pulse;
+  bool ok = lang->blocks.n_param >= lang->n_param;
+  for (atvi_idx b = 0; b < lang->blocks.n_block; b++)
+    for (atvi_idx u = 0; u < lang->blocks.block[b].n_unit; u++) {
+      const atvi_lang_unit *unit = &lang->blocks.block[b].unit[u];
+      const atvi_lang *l = unit->lang, *first = lang->blocks.block[b].unit[0].lang;
+      ok = ok && sound(l) && l->blocks.n_block == 0 && l->dynamics.n_state == first->dynamics.n_state &&
+           l->dynamics.n_pulse == first->dynamics.n_pulse;
       for (atvi_idx i = 0; ok && i < l->n_param; i++)
-        ok = unit->param[i] >= 0 && unit->param[i] < lang->n_all;
-      for (atvi_idx k = 0; ok && k < lang->block[b].n_covariate; k++)
+        ok = unit->param[i] >= 0 && unit->param[i] < lang->blocks.n_param;
+      for (atvi_idx k = 0; ok && k < lang->blocks.block[b].n_covariate; k++)
         ok = unit->covariate[k] == unit->covariate[k];
-      for (atvi_idx p = 0; ok && p < l->n_pulse; p++)
-        for (atvi_idx i = 1; ok && i < l->pulse[p].n_time; i++)
-          ok = l->pulse[p].time[i] >= l->pulse[p].time[i - 1];
+      for (atvi_idx p = 0; ok && p < l->dynamics.n_pulse; p++)
+        for (atvi_idx i = 1; ok && i < l->dynamics.pulse[p].n_time; i++)
+          ok = l->dynamics.pulse[p].time[i] >= l->dynamics.pulse[p].time[i - 1];
     }
   return ok;
 }
@@ -67,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   if (atvi_lang_parse(ctx, model_path(), (const char *)bytes, n, &opts, &lang) == ATVI_OK) {
     if (!sound(lang) || !sound_units(lang)) __builtin_trap();
     for (atvi_idx k = 0; k < lang->n_table; k++) {
-      double t = lang->start, a, b, next;
+      double t = lang->time.start, a, b, next;
       for (int i = 0; i < 5 && t < 1e300; i++, t = next)
         atvi_lang_table_at(lang, &lang->table[k], t, &a, &b, &next);
     }

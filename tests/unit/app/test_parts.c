@@ -76,8 +76,8 @@ static void dates(void) {
   double *t;
   char date[ATVI_APP_DATE];
   /* 2023-01-02 is day 19359 */
-  const atvi_lang day = {.calendar = {19359, 1}}, none = {0};
-  const atvi_lang week = {.calendar = {19359, 7}};
+  const atvi_lang day = {.time.calendar = {19359, 1}}, none = {0};
+  const atvi_lang week = {.time.calendar = {19359, 7}};
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK_OK(atvi_app_times(ctx, pool, "2023-06-12:2023-07-03:7", &day, &n, &t));
   CHECK_INT(n, 4);

@@ -74,7 +74,7 @@ static void starts(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;
   const char *text;
-  atvi_lang lang = {.n_state = 1, .source = "state C = 0\n  burnin 3 # days\ndata\n"};
+  atvi_lang lang = {.dynamics.n_state = 1, .source = "state C = 0\n  burnin 3 # days\ndata\n"};
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK_OK(atvi_app_start_text(pool, &lang, 0.5, &text));
   CHECK_STR(text, "state C = 0\nstart 0.5\ndata\n");

@@ -27,8 +27,9 @@ static TEST_UNUSED double value_at(atvi_ctx *ctx, const atvi_lang *lang, atvi_no
 static TEST_UNUSED double derived_at(const char *text, const double *param) {
   atvi_ctx *ctx = test_ctx();
   atvi_lang *lang = model(ctx, text);
-  CHECK(lang->n_derived >= 1);
-  double value = value_at(ctx, lang, lang->derived[lang->n_derived - 1].node, param, 0, NULL, NULL);
+  CHECK(lang->outputs.n_derived >= 1);
+  double value =
+      value_at(ctx, lang, lang->outputs.derived[lang->outputs.n_derived - 1].node, param, 0, NULL, NULL);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);

@@ -265,7 +265,7 @@ static void increases_need_only_what_is_observed(void) {
   atvi_lang *lang;
   const char *text = SIR "data \"a.csv\" time day\nobserve y ~ poisson(increase(S))\n";
   CHECK_OK(load(ctx, &f, text, "day,y\n1,NA\n1,\n2,2\n2,3\n3,1\n3,1\n", NULL, NULL, &lang));
-  CHECK_REL(lang->start, 1, 0);
+  CHECK_REL(lang->time.start, 1, 0);
   CHECK_INT(lang->observe[0].n_missing, 2);
   atvi_lang_free(lang);
   folder_end(&f);
@@ -294,7 +294,7 @@ static void all_of_a_data_file_is_read(void) {
   a = "when,cases,tested,load\n2010-01-02,3,10,0.7\n2010-01-09,NA,8,>50\n2010-01-16,0,7,0.4\n";
   status = load(ctx, &f, text, a, b, NULL, &lang);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
-  CHECK_REL(lang->start, -1, 1e-15); /* week 2 is the first in both files, less 3 */
+  CHECK_REL(lang->time.start, -1, 1e-15); /* week 2 is the first in both files, less 3 */
   CHECK_INT(lang->n_data, 2);
   CHECK_STR(lang->data[0].name, "h");
   CHECK_STR(lang->data[1].name, "");
@@ -365,7 +365,8 @@ static void files_can_be_replaced_or_missing(void) {
   CHECK(strstr(atvi_errmsg(ctx), "0 data files") != NULL);
   opts = (atvi_lang_opts){.data_optional = true};
   CHECK_OK(load(ctx, &f, text, NULL, NULL, &opts, &lang));
-  CHECK(!lang->data[0].csv && lang->data[0].n_row == 0 && lang->observe[0].column == -1 && lang->start == 0);
+  CHECK(!lang->data[0].csv && lang->data[0].n_row == 0 && lang->observe[0].column == -1 &&
+        lang->time.start == 0);
   atvi_lang_free(lang);
   folder_end(&f);
   atvi_ctx_free(ctx);
@@ -379,7 +380,7 @@ static void constants_and_tables_come_from_files(void) {
   const char *text = "const C[i in 1..2, j in 1..3] from \"a.csv\"\nstate S = C[2, 1]\ndS/dt = T\n"
                      "table T linear from \"b.csv\" time day column temp\n";
   CHECK_OK(load(ctx, &f, text, "1,2,3\n4,5,6\n", "temp,day\n10,0\n12,4\n", NULL, &lang));
-  CHECK_REL(value_at(ctx, lang, lang->state[0].init, NULL, 0, NULL, NULL), 4, 0);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[0].init, NULL, 0, NULL, NULL), 4, 0);
   double a, b, next;
   atvi_lang_table_at(lang, &lang->table[0], 1, &a, &b, &next);
   CHECK(a == 10 && b == 0.5 && next == 4);

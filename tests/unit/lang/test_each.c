@@ -63,8 +63,9 @@ static void numbers_of_units_are_indices(void) {
       "param b[1..100] ~ normal(0, 1)\nindex arm = placebo, treated\neach subject from \"subjects.csv\" {\n"
       "  param c[1..100] ~ normal(b[arm], 1)\n  state A = b[101 - arm]\n  dA/dt = -c[10*arm]*A\n"
       "  data \"conc.csv\" time hour\n  observe conc ~ normal(A, 1)\n}\n");
-  const atvi_lang *unit = m->block[0].unit[1].lang;
-  const atvi_node used[3] = {unit->param[100].arg[0], unit->state[0].init, unit->state[0].rhs};
+  const atvi_lang *unit = m->blocks.block[0].unit[1].lang;
+  const atvi_node used[3] = {unit->param[100].arg[0], unit->dynamics.state[0].init,
+                             unit->dynamics.state[0].rhs};
   for (int k = 0; k < 3; k++) {
     CHECK_INT(count(unit->graph, used[k], ATVI_OP_PICK), 1);
     CHECK_INT(count(unit->graph, used[k], ATVI_OP_SELECT), 0);
@@ -80,13 +81,13 @@ static void every_unit_is_a_model(void) {
   static const char *const NAMES[] = {"lCL",     "wCL",     "sigma",   "CL.s01",  "CL.s02",  "CL.s03",
                                       "k.1.s01", "k.1.s02", "k.1.s03", "k.2.s01", "k.2.s02", "k.2.s03"};
   CHECK_INT(m->n_param, 3);
-  CHECK_INT(m->n_all, 12);
-  for (int i = 0; i < 12; i++) CHECK_STR(m->all[i].name, NAMES[i]);
-  CHECK(m->all[3].lower == 0 && isinf(m->all[3].upper) && m->all[3].n_arg == 0);
-  CHECK(m->all[11].lower == 0 && m->all[11].upper == 3);
-  CHECK(m->n_state == 0 && m->n_observe == 0 && m->kind == ATVI_MODEL_STATIC);
-  CHECK_INT(m->n_block, 1);
-  const atvi_lang_block *b = &m->block[0];
+  CHECK_INT(m->blocks.n_param, 12);
+  for (int i = 0; i < 12; i++) CHECK_STR(m->blocks.param[i].name, NAMES[i]);
+  CHECK(m->blocks.param[3].lower == 0 && isinf(m->blocks.param[3].upper) && m->blocks.param[3].n_arg == 0);
+  CHECK(m->blocks.param[11].lower == 0 && m->blocks.param[11].upper == 3);
+  CHECK(m->dynamics.n_state == 0 && m->n_observe == 0 && m->kind == ATVI_MODEL_STATIC);
+  CHECK_INT(m->blocks.n_block, 1);
+  const atvi_lang_block *b = &m->blocks.block[0];
   CHECK_STR(b->name, "subject");
   CHECK(b->n_outer == 3 && b->n_covariate == 2 && b->n_unit == 3 && b->place.line == 5);
   CHECK_STR(b->covariate[0], "weight");
@@ -100,22 +101,25 @@ static void every_unit_is_a_model(void) {
     snprintf(label, sizeof label, "s%02d", (int)u + 1);
     CHECK_STR(b->unit[u].label, label);
     CHECK(b->unit[u].covariate[0] == WEIGHT[u] && b->unit[u].covariate[1] == ARM[u]);
-    CHECK(l->n_param == 6 && l->kind == ATVI_MODEL_ODE && l->n_state == 1 && l->n_block == 0);
+    CHECK(l->n_param == 6 && l->kind == ATVI_MODEL_ODE && l->dynamics.n_state == 1 && l->blocks.n_block == 0);
     for (atvi_idx i = 0; i < 3; i++) CHECK_INT(b->unit[u].param[i], i);
     for (atvi_idx i = 3; i < 6; i++) CHECK_INT(b->unit[u].param[i], 3 + (i - 3) * 3 + u);
     CHECK_STR(l->param[3].name, "CL");
     CHECK(l->n_data == 1 && l->data[0].n_row == ROWS[u] && l->n_observe == 1 && l->observe[0].n_missing == 0);
-    CHECK(l->n_pulse == 1 && l->pulse[0].n_time == PULSES[u] && l->pulse[0].n_value == 1 &&
-          l->pulse[0].n_same == 1);
-    CHECK_ABS(l->start, START[u], 0);
-    CHECK(l->n_derived == 1 && l->n_track == 1);
+    CHECK(l->dynamics.n_pulse == 1 && l->dynamics.pulse[0].n_time == PULSES[u] &&
+          l->dynamics.pulse[0].n_value == 1 && l->dynamics.pulse[0].n_same == 1);
+    CHECK_ABS(l->time.start, START[u], 0);
+    CHECK(l->outputs.n_derived == 1 && l->outputs.n_track == 1);
     const atvi_lang *first = b->unit[0].lang;
-    CHECK(l->state[0].rhs == first->state[0].rhs && l->observe[0].arg[0] == first->observe[0].arg[0]);
-    CHECK(l->pulse[0].amount[0] == first->pulse[0].amount[0] && l->log_prior == first->log_prior);
+    CHECK(l->dynamics.state[0].rhs == first->dynamics.state[0].rhs &&
+          l->observe[0].arg[0] == first->observe[0].arg[0]);
+    CHECK(l->dynamics.pulse[0].amount[0] == first->dynamics.pulse[0].amount[0] &&
+          l->log.prior == first->log.prior);
   }
   const atvi_lang *l = b->unit[1].lang;
-  CHECK(l->pulse[0].time[0] == 0 && l->pulse[0].time[1] == 24 && l->pulse[0].value[0] == 120);
-  CHECK(l->pulse[0].value[1] == 80);
+  CHECK(l->dynamics.pulse[0].time[0] == 0 && l->dynamics.pulse[0].time[1] == 24 &&
+        l->dynamics.pulse[0].value[0] == 120);
+  CHECK(l->dynamics.pulse[0].value[1] == 80);
   CHECK(l->data[0].time[0] == 0.5 && l->data[0].value[2] == 4.5 && l->data[0].csv->line[0] == 4);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
@@ -128,18 +132,18 @@ static void nodes_use_the_unit(void) {
   atvi_ctx *ctx = test_ctx();
   folder f = files();
   atvi_lang *m = good(ctx, &f, POPULATION);
-  const atvi_lang_unit *u = &m->block[0].unit[1];
+  const atvi_lang_unit *u = &m->blocks.block[0].unit[1];
   double lcl = 0.875, wcl = 0.31, cl = 2.385, k1 = 0.4, k2 = 0.7, V = exp(3.25), a = 17.5, dose = 120;
   const double x[] = {lcl, wcl, 0.2, cl, k1, k2, 81.25, 2}; /* parameters, then the numbers of the unit */
   double z = (log(cl) - lcl - 0.75 * log(81.25 / 70)) / wcl;
   double prior = -0.5 * z * z - log(wcl * cl) - 0.5 * log(2 * acos(-1)) - 2 * log(3.0);
-  CHECK_REL(value_at(ctx, m, u->lang->log_prior, x, 0, NULL, NULL), prior, 1e-13);
-  CHECK_REL(value_at(ctx, m, u->lang->log_extra, x, 0, NULL, NULL), -cl * cl, 1e-13);
-  CHECK_REL(value_at(ctx, m, u->lang->state[0].rhs, x, 0, &a, NULL), -cl / V * a - k2 * a, 1e-13);
-  CHECK_REL(value_at(ctx, m, u->lang->derived[0].node, x, 0, NULL, NULL), log(2) * V / cl, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->log.prior, x, 0, NULL, NULL), prior, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->log.extra, x, 0, NULL, NULL), -cl * cl, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->dynamics.state[0].rhs, x, 0, &a, NULL), -cl / V * a - k2 * a, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->outputs.derived[0].node, x, 0, NULL, NULL), log(2) * V / cl, 1e-13);
   const double *in[8] = {x, NULL, &a, NULL, NULL, &dose};
   double increase;
-  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->pulse[0].amount[0], in, &increase));
+  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->dynamics.pulse[0].amount[0], in, &increase));
   CHECK_REL(increase, dose * cl, 1e-13);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
@@ -150,17 +154,18 @@ static void labels_in_the_model(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_lang *m =
       model(ctx, "param mu ~ normal(0, 1)\neach arm in placebo, \"dose 2\", 7 { param x ~ normal(mu, 1) }\n");
-  CHECK(m->n_block == 1 && m->block[0].n_unit == 3 && m->n_all == 4 && m->block[0].n_covariate == 0);
-  CHECK_STR(m->all[1].name, "x.placebo");
-  CHECK_STR(m->all[2].name, "x.dose 2");
-  CHECK_STR(m->all[3].name, "x.7");
+  CHECK(m->blocks.n_block == 1 && m->blocks.block[0].n_unit == 3 && m->blocks.n_param == 4 &&
+        m->blocks.block[0].n_covariate == 0);
+  CHECK_STR(m->blocks.param[1].name, "x.placebo");
+  CHECK_STR(m->blocks.param[2].name, "x.dose 2");
+  CHECK_STR(m->blocks.param[3].name, "x.7");
   atvi_lang_free(m);
   m = model(ctx,
             "let each = 3\nparam folder ~ normal(each, 1)\neach arm in a, b\n{\n  param x ~ normal(0, 1)\n}\n"
             "each site in a, b {\n param y ~ normal(0, 1)\n each arm2 in c { param z ~ normal(y, 1)\n } }\n");
-  CHECK(m->n_block == 3 && m->n_all == 7);
-  CHECK_STR(m->all[5].name, "z.a.c");
-  CHECK_STR(m->block[2].name, "site.arm2");
+  CHECK(m->blocks.n_block == 3 && m->blocks.n_param == 7);
+  CHECK_STR(m->blocks.param[5].name, "z.a.c");
+  CHECK_STR(m->blocks.block[2].name, "site.arm2");
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
 }
@@ -185,9 +190,9 @@ static void blocks_nest(void) {
                       "}\n");
   static const char *const NAMES[] = {"mu",           "m.south", "m.north", "theta.south.2", "theta.north.1",
                                       "theta.north.3"};
-  CHECK(m->n_all == 6 && m->n_block == 2);
-  for (int i = 0; i < 6; i++) CHECK_STR(m->all[i].name, NAMES[i]);
-  const atvi_lang_block *b = &m->block[1];
+  CHECK(m->blocks.n_param == 6 && m->blocks.n_block == 2);
+  for (int i = 0; i < 6; i++) CHECK_STR(m->blocks.param[i].name, NAMES[i]);
+  const atvi_lang_block *b = &m->blocks.block[1];
   CHECK(b->n_outer == 2 && b->n_unit == 3 && b->n_covariate == 2);
   static const atvi_idx PARENT[] = {1, 2, 2}, ROWS[] = {1, 1, 2};
   static const double SIZE[] = {3, 4.5, 4.5}, PUPILS[] = {30, 20, 40};
@@ -198,7 +203,7 @@ static void blocks_nest(void) {
     for (int k = 0; k < 2; k++)
       CHECK(b->unit[u].covariate[k] == (strcmp(b->covariate[k], "size") == 0 ? SIZE[u] : PUPILS[u]));
   }
-  CHECK(m->block[0].unit[1].lang->n_observe == 0 && m->block[0].unit[1].lang->n_data == 0);
+  CHECK(m->blocks.block[0].unit[1].lang->n_observe == 0 && m->blocks.block[0].unit[1].lang->n_data == 0);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
   folder_end(&f);
@@ -228,17 +233,20 @@ static void outside_and_inside(void) {
                       "  data conc \"conc.csv\" time hour\n"
                       "  observe conc.conc ~ normal(A*d, 1)\n"
                       "}\n");
-  CHECK(m->n_state == 1 && m->start == -3 && m->n_observe == 1 && m->n_derived == 1);
-  CHECK(m->pulse[0].n_value == 1 && m->pulse[0].n_same == 2);
-  CHECK(m->n_pulse == 1 && m->pulse[0].n_time == 3 && m->pulse[0].time[1] == 2 && m->pulse[0].value[1] == 7);
-  const atvi_lang *u = m->block[0].unit[1].lang;
-  CHECK(u->n_state == 2 && u->n_table == 2 && u->n_pulse == 1 && u->n_data == 1 && u->n_observe == 1);
-  CHECK(u->start == 0 && u->n_derived == 0 && u->solver == ATVI_SOLVER_RK45 && u->tol_rel == 1e-6);
+  CHECK(m->dynamics.n_state == 1 && m->time.start == -3 && m->n_observe == 1 && m->outputs.n_derived == 1);
+  CHECK(m->dynamics.pulse[0].n_value == 1 && m->dynamics.pulse[0].n_same == 2);
+  CHECK(m->dynamics.n_pulse == 1 && m->dynamics.pulse[0].n_time == 3 && m->dynamics.pulse[0].time[1] == 2 &&
+        m->dynamics.pulse[0].value[1] == 7);
+  const atvi_lang *u = m->blocks.block[0].unit[1].lang;
+  CHECK(u->dynamics.n_state == 2 && u->n_table == 2 && u->dynamics.n_pulse == 1 && u->n_data == 1 &&
+        u->n_observe == 1);
+  CHECK(u->time.start == 0 && u->outputs.n_derived == 0 && u->solver.kind == ATVI_SOLVER_RK45 &&
+        u->solver.tol_rel == 1e-6);
   CHECK(u->table[1].n == 1 && u->table[1].v[0] == 7);
-  CHECK(m->block[0].unit[0].lang->table[1].n == 2);
+  CHECK(m->blocks.block[0].unit[0].lang->table[1].n == 2);
   double zero;
-  CHECK(atvi_graph_is_const(m->graph, u->log_extra, &zero) && zero == 0);
-  CHECK(atvi_graph_is_const(m->graph, u->log_prior, &zero) && zero == 0);
+  CHECK(atvi_graph_is_const(m->graph, u->log.extra, &zero) && zero == 0);
+  CHECK(atvi_graph_is_const(m->graph, u->log.prior, &zero) && zero == 0);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
   folder_end(&f);
@@ -424,14 +432,14 @@ static void the_reference_shows_models(void) {
   *end = 0;
   *strstr(second, "```") = 0;
   atvi_lang *m = good(ctx, &f, first);
-  CHECK(m->n_all == 7 && m->block[0].n_unit == 3);
+  CHECK(m->blocks.n_param == 7 && m->blocks.block[0].n_unit == 3);
   atvi_lang_free(m);
   snprintf(nested, sizeof nested, "param mu ~ normal(0, 1)\nconst tau = 2\nconst s = 3\n%s", second);
   m = good(ctx, &f, nested);
-  CHECK_STR(m->all[m->n_all - 2].name, "theta.north.a");
+  CHECK_STR(m->blocks.param[m->blocks.n_param - 2].name, "theta.north.a");
   atvi_lang_free(m);
   m = good(ctx, &f, text_of("tests/fuzz/corpus/lang/units.atvi"));
-  CHECK(m->n_block == 5 && m->block[0].n_covariate == 3);
+  CHECK(m->blocks.n_block == 5 && m->blocks.block[0].n_covariate == 3);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);
   folder_end(&f);
@@ -474,9 +482,9 @@ static void many_units(void) {
   atvi_lang *lang = good(ctx, &f,
                          HEAD "param CL ~ lognormal(mu + weight, 1)\nstate A = 1\ndA/dt = -CL*A\n"
                               "data \"conc.csv\" time hour\nobserve conc ~ normal(A, 1)\n}\n");
-  CHECK(lang->n_all == 1 + UNITS && atvi_graph_size(lang->graph) < 100);
+  CHECK(lang->blocks.n_param == 1 + UNITS && atvi_graph_size(lang->graph) < 100);
   for (int u = 0; u < UNITS; u++) {
-    const atvi_lang_data *d = &lang->block[0].unit[u].lang->data[0];
+    const atvi_lang_data *d = &lang->blocks.block[0].unit[u].lang->data[0];
     CHECK(d->n_row == ROWS && d->time[3] == 3 && d->value[3 * 3 + 2] == 3 + u + 0.5);
   }
   atvi_lang_free(lang);

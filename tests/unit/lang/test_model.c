@@ -72,9 +72,9 @@ static void arrays_functions_and_labels(void) {
       model(ctx, "index p = north, south\nparam b[p] in (0, 1)\nlet C[i in p, j in 4..5] = b[i]*j\n"
                  "derived D[i in p, j in 4..5] = C[i, j]\n");
   CHECK_STR(lang->param[1].name, "b.south");
-  CHECK_INT(lang->n_derived, 4);
-  CHECK_STR(lang->derived[1].name, "D.north.5");
-  CHECK_STR(lang->derived[2].name, "D.south.4");
+  CHECK_INT(lang->outputs.n_derived, 4);
+  CHECK_STR(lang->outputs.derived[1].name, "D.north.5");
+  CHECK_STR(lang->outputs.derived[2].name, "D.south.4");
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
 }
@@ -106,15 +106,15 @@ static void cold_has_the_right_equations(void) {
   CHECK_REL(lang->param[2].lower, 37, 0);
   CHECK_REL(lang->param[2].upper, 100, 0);
   CHECK_STR(lang->param[2].map, "auto");
-  CHECK(lang->kind == ATVI_MODEL_ODE && lang->start == 0 && lang->n_state == 3);
+  CHECK(lang->kind == ATVI_MODEL_ODE && lang->time.start == 0 && lang->dynamics.n_state == 3);
   const double p[3] = {0.8871, 0.2902, 39.775}, y[3] = {21.3, 14.6, 4.9};
   double flow = p[0] * y[0] * y[1] / (p[2] + 1);
-  CHECK_REL(value_at(ctx, lang, lang->state[0].rhs, p, 0, y, NULL), -flow, 1e-14);
-  CHECK_REL(value_at(ctx, lang, lang->state[1].rhs, p, 0, y, NULL), flow - p[1] * y[1], 1e-14);
-  CHECK_REL(value_at(ctx, lang, lang->state[2].rhs, p, 0, y, NULL), p[1] * y[1], 1e-14);
-  CHECK_REL(value_at(ctx, lang, lang->state[0].init, p, 0, NULL, NULL), p[2], 0);
-  CHECK_REL(value_at(ctx, lang, lang->log_prior, p, 0, NULL, NULL), -log(3.0 * 3 * 63), 1e-14);
-  CHECK_REL(value_at(ctx, lang, lang->derived[0].node, p, 0, NULL, NULL), p[0] / p[1], 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[0].rhs, p, 0, y, NULL), -flow, 1e-14);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[1].rhs, p, 0, y, NULL), flow - p[1] * y[1], 1e-14);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[2].rhs, p, 0, y, NULL), p[1] * y[1], 1e-14);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[0].init, p, 0, NULL, NULL), p[2], 0);
+  CHECK_REL(value_at(ctx, lang, lang->log.prior, p, 0, NULL, NULL), -log(3.0 * 3 * 63), 1e-14);
+  CHECK_REL(value_at(ctx, lang, lang->outputs.derived[0].node, p, 0, NULL, NULL), p[0] / p[1], 1e-15);
   CHECK_INT(lang->n_observe, 2);
   CHECK_INT(lang->data[0].n_row, 21);
   CHECK_INT(lang->observe[1].column, 2);
@@ -161,10 +161,10 @@ static void rotavirus_has_the_right_equations(void) {
                                         "beta.2", "beta.3", "beta.4", "beta.5", "beta.6"};
   CHECK_INT(lang->n_param, 10);
   for (int i = 0; i < 10; i++) CHECK_STR(lang->param[i].name, NAMES[i]);
-  CHECK_INT(lang->n_state, 29);
+  CHECK_INT(lang->dynamics.n_state, 29);
   CHECK_INT(lang->n_observe, 6);
   CHECK_STR(lang->observe[5].name, "cases.6");
-  CHECK(lang->start == 0 && lang->calendar.unit == 7);
+  CHECK(lang->time.start == 0 && lang->time.calendar.unit == 7);
   const double p[10] = {.43,        7.35,       .027,       .9,         1.30537122,
                         3.11852393, 0.03206678, 3.24118948, 0.31400672, 0.09410381};
   double y[5][6], flat[29], d[5][6], eta[6], burden = 0, table[2] = {0.25, 0};
@@ -176,17 +176,17 @@ static void rotavirus_has_the_right_equations(void) {
   double t = 17.3;
   rotavirus_rates(p, t, 0.25, y, d, eta);
   for (int k = 0; k < 29; k++)
-    CHECK_REL(value_at(ctx, lang, lang->state[k].rhs, p, t, flat, table), d[k / 6][k % 6], 1e-12);
+    CHECK_REL(value_at(ctx, lang, lang->dynamics.state[k].rhs, p, t, flat, table), d[k / 6][k % 6], 1e-12);
   for (int i = 0; i < 6; i++) {
     CHECK_REL(value_at(ctx, lang, lang->observe[i].arg[0], p, t, flat, table), eta[i], 1e-13);
     CHECK_REL(value_at(ctx, lang, lang->observe[i].arg[1], p, t, flat, table), .9, 0);
     burden += eta[i];
   }
-  CHECK_STR(lang->track[0].name, "burden");
-  CHECK_REL(value_at(ctx, lang, lang->track[0].node, p, t, flat, table), burden, 1e-13);
-  CHECK_REL(value_at(ctx, lang, lang->log_prior, p, 0, NULL, NULL), -log(6.28 * 0.5) - 6 * log(4.0), 1e-13);
+  CHECK_STR(lang->outputs.track[0].name, "burden");
+  CHECK_REL(value_at(ctx, lang, lang->outputs.track[0].node, p, t, flat, table), burden, 1e-13);
+  CHECK_REL(value_at(ctx, lang, lang->log.prior, p, 0, NULL, NULL), -log(6.28 * 0.5) - 6 * log(4.0), 1e-13);
   double total = 0;
-  for (int k = 0; k < 29; k++) total += value_at(ctx, lang, lang->state[k].init, p, 0, NULL, NULL);
+  for (int k = 0; k < 29; k++) total += value_at(ctx, lang, lang->dynamics.state[k].init, p, 0, NULL, NULL);
   CHECK_REL(total, 324935 * (1. / 20 + 19. / 20 * 23 / 30), 1e-13);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
@@ -245,7 +245,8 @@ static void tables_follow_time(void) {
   CHECK_REL(next, 40, 0);
   CHECK_REL(step_at(lang, 2, 41, &next), 11, 0);
   const double table[6] = {3, 9, 0.4, 9, 2, 0.25}, state[1] = {1};
-  CHECK_REL(value_at(ctx, lang, lang->state[0].rhs, NULL, 8, state, table), 3 + 0.4 + 2 + 0.25 * 8, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[0].rhs, NULL, 8, state, table), 3 + 0.4 + 2 + 0.25 * 8,
+            1e-15);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
 }
@@ -275,62 +276,67 @@ static void pulses_steps_and_settings(void) {
       ctx, "model \"x\"\nparam q in (0, 1)\nindex a = 1..3\nstate X[a] = 1\nnext X[i in a] = q*X[i] + t\n"
            "step 0.5\nstart 2\npulse X[i in 2..3] -= q*i at [2.5, 4]\npulse X[1] += X[2] at 3\n");
   const double p[1] = {0.731}, y[3] = {1.5, 2.5, 3.5};
-  CHECK(lang->kind == ATVI_MODEL_MAP && lang->step == 0.5 && lang->start == 2);
+  CHECK(lang->kind == ATVI_MODEL_MAP && lang->time.step == 0.5 && lang->time.start == 2);
   CHECK_STR(lang->title, "x");
-  CHECK_INT(lang->n_pulse, 2);
-  CHECK_INT(lang->pulse[0].n_time, 2);
-  CHECK_REL(lang->pulse[0].time[1], 4, 0);
-  CHECK_INT(lang->pulse[0].n, 2);
-  CHECK_INT(lang->pulse[0].state[1], 2);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[0].amount[1], p, 0, y, NULL), -3 * 0.731, 1e-15);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[1].amount[0], p, 0, y, NULL), 2.5, 0);
-  CHECK_REL(value_at(ctx, lang, lang->state[2].rhs, p, 7, y, NULL), 0.731 * 3.5 + 7, 1e-15);
+  CHECK_INT(lang->dynamics.n_pulse, 2);
+  CHECK_INT(lang->dynamics.pulse[0].n_time, 2);
+  CHECK_REL(lang->dynamics.pulse[0].time[1], 4, 0);
+  CHECK_INT(lang->dynamics.pulse[0].n, 2);
+  CHECK_INT(lang->dynamics.pulse[0].state[1], 2);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.pulse[0].amount[1], p, 0, y, NULL), -3 * 0.731, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.pulse[1].amount[0], p, 0, y, NULL), 2.5, 0);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.state[2].rhs, p, 7, y, NULL), 0.731 * 3.5 + 7, 1e-15);
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\npulse S = 2 at every 0.1 from 0 to 0.3\npulse S *= 3 at 1\n");
-  CHECK(lang->pulse[0].how == ATVI_PULSE_SET && lang->pulse[1].how == ATVI_PULSE_SCALE);
-  CHECK_INT(lang->pulse[0].n_time, 4);
-  CHECK_REL(lang->pulse[0].time[3], 0.3, 1e-15);
+  CHECK(lang->dynamics.pulse[0].how == ATVI_PULSE_SET && lang->dynamics.pulse[1].how == ATVI_PULSE_SCALE);
+  CHECK_INT(lang->dynamics.pulse[0].n_time, 4);
+  CHECK_REL(lang->dynamics.pulse[0].time[3], 0.3, 1e-15);
   atvi_lang_free(lang);
   lang = model(
       ctx, "param T in (0, 1)\nparam u ~ normal(0, 1)\nstart 0\nstate S[1..2] = 1\ndS[i in 1..2]/dt = 1\n"
            "pulse S[i in 1..2] = 2 at [T + i, 7, exp(u)]\npulse S[1] += 1 when S[1] < 3 and not S[2] < T\n");
-  CHECK_INT(lang->n_pulse, 6);
-  CHECK(lang->pulse[0].moves && lang->pulse[1].moves && lang->pulse[0].lag == lang->pulse[1].lag);
-  CHECK(lang->pulse[1].time[0] == 2 && lang->pulse[1].n == 1 && lang->pulse[1].state[0] == 1);
-  CHECK(lang->pulse[2].moves && lang->pulse[3].moves && lang->pulse[2].time[0] == 0);
-  CHECK(!lang->pulse[4].moves && lang->pulse[4].n == 2 && lang->pulse[4].time[0] == 7);
-  CHECK(lang->pulse[5].conditional);
+  CHECK_INT(lang->dynamics.n_pulse, 6);
+  CHECK(lang->dynamics.pulse[0].moves && lang->dynamics.pulse[1].moves &&
+        lang->dynamics.pulse[0].lag == lang->dynamics.pulse[1].lag);
+  CHECK(lang->dynamics.pulse[1].time[0] == 2 && lang->dynamics.pulse[1].n == 1 &&
+        lang->dynamics.pulse[1].state[0] == 1);
+  CHECK(lang->dynamics.pulse[2].moves && lang->dynamics.pulse[3].moves &&
+        lang->dynamics.pulse[2].time[0] == 0);
+  CHECK(!lang->dynamics.pulse[4].moves && lang->dynamics.pulse[4].n == 2 &&
+        lang->dynamics.pulse[4].time[0] == 7);
+  CHECK(lang->dynamics.pulse[5].conditional);
   const double T[2] = {0.3, 0}, two[2] = {1, 2.5};
-  CHECK_REL(value_at(ctx, lang, lang->pulse[5].when, T, 0, two, NULL), 2, 1e-15);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[5].holds, T, 0, two, NULL), 1, 0);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.pulse[5].when, T, 0, two, NULL), 2, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->dynamics.pulse[5].holds, T, 0, two, NULL), 1, 0);
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver rk45 tol 1e-7 atol 1e-9 maxsteps 5000\n");
-  CHECK(lang->solver == ATVI_SOLVER_RK45 && lang->tol_rel == 1e-7 && lang->tol_abs == 1e-9 &&
-        lang->max_steps == 5000);
-  CHECK(isnan(lang->solver_step));
+  CHECK(lang->solver.kind == ATVI_SOLVER_RK45 && lang->solver.tol_rel == 1e-7 &&
+        lang->solver.tol_abs == 1e-9 && lang->solver.max_steps == 5000);
+  CHECK(isnan(lang->solver.step));
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver rk4 step 1/8\n");
-  CHECK(lang->solver == ATVI_SOLVER_RK4 && lang->solver_step == 0.125 && isnan(lang->tol_rel));
+  CHECK(lang->solver.kind == ATVI_SOLVER_RK4 && lang->solver.step == 0.125 && isnan(lang->solver.tol_rel));
   atvi_lang_free(lang);
   lang = model(ctx, "param x ~ normal(0, 1)\nlogp -0.5*(x/2)^2\nlogp x\n");
   CHECK(lang->kind == ATVI_MODEL_STATIC);
-  CHECK_REL(value_at(ctx, lang, lang->log_extra, p, 0, NULL, NULL), -0.5 * 0.731 * 0.731 / 4 + 0.731, 1e-14);
+  CHECK_REL(value_at(ctx, lang, lang->log.extra, p, 0, NULL, NULL), -0.5 * 0.731 * 0.731 / 4 + 0.731, 1e-14);
   atvi_lang_free(lang);
   lang = model(ctx, "param a ~ flat\nparam b ~ flat in (0, inf)\nparam c ~ flat in (-inf, 3)\n"
                     "param d ~ flat() in (0, 4)\nlogp a\n");
   const double at[4] = {0.731, 2.4, -1.6, 0.5};
-  CHECK(lang->n_param == 4 && lang->all[0].flat && lang->param[1].lower == 0 && lang->param[2].upper == 3);
-  double proper = value_at(ctx, lang, lang->log_prior, at, 0, NULL, NULL);
+  CHECK(lang->n_param == 4 && lang->blocks.param[0].flat && lang->param[1].lower == 0 &&
+        lang->param[2].upper == 3);
+  double proper = value_at(ctx, lang, lang->log.prior, at, 0, NULL, NULL);
   CHECK(isfinite(proper) && proper < 0);
-  CHECK_REL(value_at(ctx, lang, lang->log_extra, at, 0, NULL, NULL) + proper, 0.731, 1e-14);
+  CHECK_REL(value_at(ctx, lang, lang->log.extra, at, 0, NULL, NULL) + proper, 0.731, 1e-14);
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver stiff tol 0.09 atol 0 maxsteps 1\n");
-  CHECK(lang->solver == ATVI_SOLVER_STIFF && lang->tol_rel == 0.09 && lang->tol_abs == 0 &&
-        lang->max_steps == 1);
+  CHECK(lang->solver.kind == ATVI_SOLVER_STIFF && lang->solver.tol_rel == 0.09 && lang->solver.tol_abs == 0 &&
+        lang->solver.max_steps == 1);
   atvi_lang_free(lang);
   lang = model(ctx, "model \"nothing\"\nindex unused = 1..3\n");
   CHECK(lang->n_param == 0 && lang->kind == ATVI_MODEL_STATIC);
-  CHECK_REL(value_at(ctx, lang, lang->log_prior, p, 0, NULL, NULL), 0, 0);
+  CHECK_REL(value_at(ctx, lang, lang->log.prior, p, 0, NULL, NULL), 0, 0);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
 }
@@ -351,9 +357,9 @@ static void priors_know_their_bounds(void) {
   want += -log(0.9) - log(3);
   want += -0.5 * 1.6 * 1.6 - 0.5 * log2pi - 0.5 * 0.3 * 0.3 - log(2) - 0.5 * log2pi;
   want += log(2) - log(2) - 0.5 * log2pi - 0.5 * 0.55 * 0.55 - log(4);
-  CHECK_REL(value_at(ctx, lang, lang->log_prior, p, 0, NULL, NULL), want, 1e-13);
+  CHECK_REL(value_at(ctx, lang, lang->log.prior, p, 0, NULL, NULL), want, 1e-13);
   const double outside[7] = {0.9, 0.95, 3, -0.7, 0.3, 1.1, 0};
-  CHECK(value_at(ctx, lang, lang->log_prior, outside, 0, NULL, NULL) == -HUGE_VAL);
+  CHECK(value_at(ctx, lang, lang->log.prior, outside, 0, NULL, NULL) == -HUGE_VAL);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
 }
@@ -363,8 +369,8 @@ static void uniform_between_parameters_can_be_cut(void) {
   atvi_lang *lang = model(ctx, "param a in (1, 2)\nparam b ~ uniform(0, a) in (0.1, 1.5)\n");
   const double wide[2] = {1.8, 0.4}, narrow[2] = {1.2, 0.4};
   CHECK(lang->param[1].truncated && lang->param[1].lower == 0.1 && lang->param[1].upper == 1.5);
-  CHECK_REL(value_at(ctx, lang, lang->log_prior, wide, 0, NULL, NULL), -log(1.4), 1e-13);
-  CHECK_REL(value_at(ctx, lang, lang->log_prior, narrow, 0, NULL, NULL), -log(1.1), 1e-13);
+  CHECK_REL(value_at(ctx, lang, lang->log.prior, wide, 0, NULL, NULL), -log(1.4), 1e-13);
+  CHECK_REL(value_at(ctx, lang, lang->log.prior, narrow, 0, NULL, NULL), -log(1.1), 1e-13);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
 }
@@ -380,7 +386,7 @@ static void the_reference_shows_a_model(void) {
   *strstr(start, "```") = 0;
   atvi_ctx *ctx = test_ctx();
   atvi_lang *lang = model(ctx, start);
-  CHECK(lang->n_param == 3 && lang->n_state == 3 && lang->n_observe == 2);
+  CHECK(lang->n_param == 3 && lang->dynamics.n_state == 3 && lang->n_observe == 2);
   atvi_lang_free(lang);
   atvi_ctx_free(ctx);
 }

@@ -53,7 +53,7 @@ static const char *const CATCHMENT = "param k ~ uniform(0, 1)\n"
 static void the_hydrograph_is_read(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_lang *lang = model(ctx, HYDROGRAPH);
-  CHECK(lang->kind == ATVI_MODEL_STATIC && lang->n_param == 9 && lang->n_state == 0);
+  CHECK(lang->kind == ATVI_MODEL_STATIC && lang->n_param == 9 && lang->dynamics.n_state == 0);
   CHECK_STR(lang->folder, "../data/hydrology");
   CHECK_STR(lang->data[0].path, "../data/hydrology/obs0.csv");
   CHECK(lang->n_emulator == 1 && !lang->simulator.given);
@@ -322,7 +322,7 @@ static void folders_are_replaced(void) {
   atvi_lang_opts opts = {.folder = f.path};
   CHECK_OK(atvi_lang_parse(ctx, "x/m.atvi", text, strlen(text), &opts, &lang));
   CHECK_STR(lang->folder, f.path);
-  CHECK_REL(value_at(ctx, lang, lang->derived[0].node, (double[]){2}, 0, NULL, NULL), 4.77, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->outputs.derived[0].node, (double[]){2}, 0, NULL, NULL), 4.77, 1e-15);
   atvi_lang_free(lang);
   text = "param s in (0, 2)\nconst c from \"b.csv\"\n";
   CHECK_STATUS(atvi_lang_parse(ctx, "m.atvi", text, strlen(text), &opts, &lang), ATVI_EMODEL);
@@ -355,8 +355,8 @@ static void constants_take_columns(void) {
       "emulator q { inputs a\ndesigns \"d\"\noutputs \"o\"\nlengths e\nnugget e[3]\n}\n";
   atvi_status status = atvi_lang_parse(ctx, path, text, strlen(text), NULL, &lang);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
-  CHECK_REL(value_at(ctx, lang, lang->derived[0].node, NULL, 0, NULL, NULL), 25.25 + 40 + 400 + 25250 + 1,
-            1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->outputs.derived[0].node, NULL, 0, NULL, NULL),
+            25.25 + 40 + 400 + 25250 + 1, 1e-15);
   CHECK(lang->emulator[0].length[1] == 25.25 && lang->emulator[0].n_length == 3);
   CHECK(lang->emulator[0].nugget == 0.5);
   atvi_lang_free(lang);

@@ -38,7 +38,7 @@ static void doses_have_the_closed_form(void) {
     CHECK_INT(v.outcome, ATVI_RUN_OK);
     CHECK_ABS(v.ll, want, 1e-6);
     CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
-    CHECK_INT(m->lang->n_pulse, 2);
+    CHECK_INT(m->lang->dynamics.n_pulse, 2);
     CHECK_INT(atvi_model_tab(m->lang), 2 * m->lang->n_table + 4);
     atvi_model_free(m);
   }
