@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes src/math/sobol_table.c from the direction numbers of Joe and Kuo that SciPy carries.
+"""Prints the rows of the table in src/math/sobol.c from the direction numbers of Joe and Kuo that SciPy carries.
 
 On Debian, without installing SciPy:
   apt-get download python3-scipy && dpkg-deb -x python3-scipy_*.deb scipy
-  tools/sobol_table.py scipy/usr/lib/python3/dist-packages/scipy/stats/_sobol_direction_numbers.npz \\
-      > src/math/sobol_table.c
+  tools/sobol_table.py scipy/usr/lib/python3/dist-packages/scipy/stats/_sobol_direction_numbers.npz
 
 The file has, per dimension, the primitive polynomial with its first and last coefficients and the initial
 direction numbers. Dimension 0 is van der Corput's sequence, which needs none.
@@ -30,12 +29,6 @@ def main(path):
     with zipfile.ZipFile(path) as z:
         _, _, poly = array(z.read("poly.npy"))
         shape, by_column, init = array(z.read("vinit.npy"))
-    print("/* SPDX-License-Identifier: MIT */")
-    print("/* Sobol direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better two-dimensional")
-    print(" * projections, SIAM J. Sci. Comput. 30 (2008) 2635-2654, set new-joe-kuo-6.")
-    print(" * Made by tools/sobol_table.py. */")
-    print('#include "math/sobol.h"\n')
-    print("const atvi_sobol_entry atvi_math_sobol_table[ATVI_SOBOL_DIMS] = {")
     print("    {0, 0, {0}},")
     for dim in range(1, DIMS):
         degree = poly[dim].bit_length() - 1
@@ -43,7 +36,6 @@ def main(path):
         row = [init[dim + k * shape[0]] if by_column else init[dim * shape[1] + k] for k in range(degree)]
         assert poly[dim] & 1 and all(v % 2 and v < 2 << k for k, v in enumerate(row))
         print(f"    {{{degree}, {inner}, {{{', '.join(map(str, row))}}}}},")
-    print("};")
 
 
 if __name__ == "__main__":

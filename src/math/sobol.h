@@ -31,13 +31,4 @@ void atvi_math_sobol_plain_normal(atvi_sobol key, atvi_idx first, atvi_idx d, at
 /* Point i without scrambling, in units of 2^-32, for dim < ATVI_SOBOL_DIMS, in the (Gray code) order of Joe and Kuo. */
 uint32_t atvi_math_sobol_raw(uint32_t i, atvi_idx dim);
 
-/* Primitive polynomial and first direction numbers of a dimension, as published: degree s, the coefficients between the
- * first and the last as bits of a, and m[s]. Dimension 0 has degree 0. */
-typedef struct {
-  uint8_t s;
-  uint16_t a;
-  uint16_t m[10];
-} atvi_sobol_entry;
-extern const atvi_sobol_entry atvi_math_sobol_table[ATVI_SOBOL_DIMS];
-
 #endif
