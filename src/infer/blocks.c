@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/blocks.h"
 #include "infer/space.h"
 
 /* The unit that stands for all that u is taken together with. */

@@ -13,7 +13,6 @@
 #ifndef ATVI_INFER_SPACE_H
 #define ATVI_INFER_SPACE_H
 
-#include "infer/blocks.h"
 #include "infer/chain.h"
 #include "infer/stand_in.h"
 #include "infer/vi_tuning.h"
@@ -39,6 +38,24 @@ typedef struct {
   /* What the data say of it, but for messages; where kin are taken together, of that coordinate of theirs. */
   double k, r;
 } atvi_space_link;
+
+/* Blocks: what the units of a target (target.h) make of the coordinates.
+ *
+ * Given the common coordinates, those of different blocks are independent in prior and likelihood:
+ *
+ *     log pi(x) = f_0(x_0) + sum_b f_b(x_0, x_b)
+ *
+ * A unit and all that is nested in it are one block. */
+typedef struct {
+  /* Blocks beside what is common; 0: there is no such structure. */
+  atvi_idx n;
+  /* [d] the block of a coordinate, 1 .. n; 0: it is common. */
+  atvi_idx *of;
+  /* [units] the block that a unit of the target is part of; 0: of what is common. */
+  atvi_idx *unit;
+  /* [threads] scratch for the evaluation by blocks. */
+  double **room;
+} atvi_blocks;
 
 typedef struct atvi_space {
   atvi_ctx *ctx;
@@ -125,5 +142,7 @@ void atvi_infer_space_slopes(const atvi_space *s, const double *theta, double *s
 /* Chooses k and r of the links (settle.c), at a maximum of pi that climbs find from start[d][n], in xi. On return they are
  * set, or 0 where nothing could be measured; the maps' locations and scales are not. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_space_settle(atvi_space *s, atvi_idx n, const double *start);
+/* Looks for blocks in the target and in the links of a space (blocks.c). Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_blocks_find(const atvi_space *s, atvi_blocks *out);
 
 #endif

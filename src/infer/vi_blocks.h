@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The approximation of a posterior whose coordinates come in blocks (blocks.h): in what is common, and in each block given
+/* The approximation of a posterior whose coordinates come in blocks (space.h): in what is common, and in each block given
  * that. Cost and memory are linear in the number of blocks.
  *
  *     x_0 = mean_0 + chol_0 y_0,   x_b = mean_b + slope_b (x_0 - from) + chol_b y_b
