@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/chain.h"
+#include "infer/kin.h"
 #include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include <math.h>

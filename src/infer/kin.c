@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/chain.h"
+#include "infer/kin.h"
 #include <string.h>
 
 /* ---- who is kin ---- */

@@ -13,7 +13,7 @@
 #ifndef ATVI_INFER_SPACE_H
 #define ATVI_INFER_SPACE_H
 
-#include "infer/chain.h"
+#include "infer/kin.h"
 #include "infer/stand_in.h"
 #include "infer/vi_tuning.h"
 #include "model/evaluator.h"
