@@ -6,7 +6,6 @@
 #include "app/share.h"
 #include "io/file.h"
 #include "sim/record.h"
-#include "sim/shards.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>

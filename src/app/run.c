@@ -254,7 +254,7 @@ static atvi_status run_shared(job *j, atvi_app_run_result *result) {
 
 /* One of several processes, perhaps on several hosts, that share the points of a design.
  *
- * It claims points (sim/claims.h), runs them, and writes its own shard of the record (sim/shards.h). When all ranges are
+ * It claims points (sim/claims.h), runs them, and writes its own shard of the record (sim/record.h). When all ranges are
  * claimed it looks for points whose worker has ended or disappeared. It ends when nothing is left, when the others have
  * held the rest for longer than a lease, when its time is over, or when it is asked to; closing its lease gives back what it
  * has not done.

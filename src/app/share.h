@@ -7,7 +7,7 @@
 #include "app/app.h"
 #include "io/text.h"
 #include "sim/claims.h"
-#include "sim/shards.h"
+#include "sim/record.h"
 
 /* What the record says about the items. */
 typedef struct {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/record.h"
 #include "sim/detail.h"
-#include "sim/shards.h"
 #include "io/file.h"
 #include "io/text.h"
 #include <errno.h>

@@ -3,7 +3,6 @@
  * is about twice that of the matrices. */
 #include "sim/record.h"
 #include "sim/detail.h"
-#include "sim/shards.h"
 #include "io/text.h"
 #include "io/file.h"
 #include <errno.h>

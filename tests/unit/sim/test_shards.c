@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/shards.h"
+#include "sim/record.h"
 #include "io/file.h"
 #include "sim/detail.h"
 #include "testing.h"
