@@ -53,7 +53,7 @@ void atvi_infer_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool la
 /* "atvi, nf and ram", with joint " and "; returns text. */
 const char *atvi_infer_methods_text(unsigned is, const char *joint, char text[ATVI_METHODS_TEXT]);
 
-/* ---- options (options.c) ---- */
+/* ---- options ---- */
 
 typedef enum {
   ATVI_OPTION_WORD,    /* const char * */
@@ -117,9 +117,6 @@ struct atvi_fit_plan {
   double temperature[ATVI_FIT_RUNGS];
 };
 
-/* The memo of plan->o.checkpoint (checkpoint.c); NULL: none was asked for. Errors: EDATA (it is of another fit), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_infer_checkpoint_open(atvi_ctx *ctx, atvi_evaluator *ev,
-                                                    const atvi_fit_plan *plan, atvi_memo **out);
 /* Reads and checks options, before anything is begun; words are not copied. opts NULL: defaults. Errors:
  * EINVAL, naming the value. */
 ATVI_CHECKED atvi_status atvi_infer_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan);
