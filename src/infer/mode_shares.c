@@ -61,7 +61,7 @@ static double distance2(atvi_idx d, const atvi_peak *p, const double *x, double 
 /* How well peak k claims x: minus twice the log of its normal approximation there. */
 static double claim_of(const telling *t, atvi_idx k, const double *x, double *y) {
   atvi_idx d = t->v->d;
-  const atvi_peak *p = &t->v->modes.mode[k];
+  const atvi_peak *p = &t->v->search.modes.mode[k];
   double r = distance2(d, p, x, y) - 2 * p->log_evidence;
   for (atvi_idx i = 0; i < d; i++) r += t->log_of[k * d + i];
   return r;
@@ -132,7 +132,7 @@ static double valley(const telling *t, const atvi_peak *a, const atvi_peak *b) {
 }
 
 static void make_hills(telling *t) {
-  const atvi_peak *p = t->v->modes.mode;
+  const atvi_peak *p = t->v->search.modes.mode;
   for (atvi_idx k = 0; k < t->n; k++) t->hill[k] = k;
   for (atvi_idx k = 0; k < t->n; k++)
     for (atvi_idx l = 0; l < k; l++) {
@@ -165,7 +165,8 @@ static void claim_item(void *arg, atvi_idx item, int worker) {
 static void claims(telling *t, atvi_idx *near) {
   const atvi_idx d = t->v->d;
   for (atvi_idx k = 0; k < t->n; k++)
-    for (atvi_idx i = 0; i < d; i++) t->log_of[k * d + i] = 2 * log(t->v->modes.mode[k].chol[i * d + i]);
+    for (atvi_idx i = 0; i < d; i++)
+      t->log_of[k * d + i] = 2 * log(t->v->search.modes.mode[k].chol[i * d + i]);
   atvi_parallel(t->v->ctx, (t->f->n + ATVI_BATCH - 1) / ATVI_BATCH, claim_item, &(claiming){t, near});
   for (atvi_idx j = 0; j < t->f->n; j++)
     if (near[j] >= 0) t->share[near[j]] += weight(t, j);
@@ -208,7 +209,7 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
   const double *x = asked_of(t, h);
   for (atvi_idx k = 0; k < ASKED; k++) {
     for (atvi_idx i = 0; i < v->d; i++) t->home[i] = x[i * ASKED + k];
-    const atvi_peak *p = &v->modes.mode[nearest_of(t, t->home, t->at[to], t->home + v->d)];
+    const atvi_peak *p = &v->search.modes.mode[nearest_of(t, t->home, t->at[to], t->home + v->d)];
     for (atvi_idx i = 0; i < v->d; i++)
       for (int s = 0; s < WAY; s++)
         t->way[(i * ASKED + k) * WAY + s] = t->home[i] + (p->x[i] - t->home[i]) * s / (WAY - 1);
@@ -220,7 +221,7 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
     const double *value = t->value + k * WAY;
     double low = value[0];
     for (int s = 1; s < WAY; s++) low = fmin(low, isnan(value[s]) ? -HUGE_VAL : value[s]);
-    if (value[0] > v->modes.mode[t->at[to]].log_pi + ATVI_ROUGH || !(low > t->low[k])) continue;
+    if (value[0] > v->search.modes.mode[t->at[to]].log_pi + ATVI_ROUGH || !(low > t->low[k])) continue;
     t->low[k] = low;
     t->goes[h * ASKED + k] = to;
   }
@@ -343,7 +344,7 @@ static bool room_for_hills(telling *t) {
 }
 
 atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
-  telling t = {.v = v, .f = f, .n = v->modes.n};
+  telling t = {.v = v, .f = f, .n = v->search.modes.n};
   atvi_idx told = 0, first = 0;
   d->made->modes = v->opts.seek_modes && t.n > 0 ? 1 : NAN;
   if (v->images > 1) d->made->modes = v->images;

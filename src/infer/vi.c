@@ -166,12 +166,12 @@ void atvi_infer_vi_member_copy(const atvi_vi *v, const atvi_member *from, atvi_m
 /* ---- shared steps ---- */
 
 bool atvi_infer_vi_late(const atvi_vi *v) {
-  return atvi_stop_asked(v->ctx) || atvi_clock_s() - v->begun_s > v->opts.max_seconds;
+  return atvi_stop_asked(v->ctx) || atvi_clock_s() - v->progress.begun_s > v->opts.max_seconds;
 }
 
 bool atvi_infer_vi_over(const atvi_vi *v) {
-  return v->steps >= v->opts.max_steps || atvi_infer_vi_late(v) ||
-         atvi_clock_s() - v->begun_s > ATVI_VI_TRAIN_TIME * v->opts.max_seconds;
+  return v->progress.steps >= v->opts.max_steps || atvi_infer_vi_late(v) ||
+         atvi_clock_s() - v->progress.begun_s > ATVI_VI_TRAIN_TIME * v->opts.max_seconds;
 }
 
 void atvi_infer_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) {
@@ -180,8 +180,8 @@ void atvi_infer_vi_tell(atvi_vi *v, const char *phase, double done, const char *
   va_start(args, fmt);
   vsnprintf(detail, sizeof detail, fmt, args);
   va_end(args);
-  v->told = fmax(v->told, done);
-  atvi_tell(v->ctx, phase, v->told, atvi_clock_s() - v->begun_s, "%s", detail);
+  v->progress.told = fmax(v->progress.told, done);
+  atvi_tell(v->ctx, phase, v->progress.told, atvi_clock_s() - v->progress.begun_s, "%s", detail);
 }
 
 atvi_cloud atvi_infer_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot) {
@@ -309,9 +309,9 @@ static bool wants_tuning(const fit *f) {
 
 static bool wants_exact(const fit *f) {
   const atvi_vi *v = f->v;
-  if (v->opts.exact == ATVI_EXACT_OFF || v->cut) return false;
+  if (v->opts.exact == ATVI_EXACT_OFF || v->outcome.cut) return false;
   return v->opts.exact == ATVI_EXACT_ON ||
-         (v->converged && (v->uncovered > 0 || !atvi_infer_vi_permits(&f->w)));
+         (v->outcome.converged && (v->search.uncovered > 0 || !atvi_infer_vi_permits(&f->w)));
 }
 
 /* With many coordinates chains cost little more than draws, and a q that was not trained must be good to spare them. */
@@ -320,35 +320,35 @@ static bool wants_chains(const fit *f) {
   const atvi_psis_info *p = &f->w.psis;
   bool good =
       atvi_infer_vi_serves(&f->w) && atvi_math_psis_permits(f->w.c.n, p->khat / WELL_BELOW, p->excess);
-  return v->opts.exact == ATVI_EXACT_AUTO && v->wide && !v->cut && (!good || wants_exact(f));
+  return v->opts.exact == ATVI_EXACT_AUTO && v->wide && !v->outcome.cut && (!good || wants_exact(f));
 }
 
 /* What was missing may have hidden more, unless it was little: by the points, which in many dimensions hardly move, or by the maxima that climbs found. Where a search
  * has found half of 24 modes, as a mixture of four components has, it has not found the other half. */
 static bool is_much(const fit *f) {
   const atvi_vi *v = f->v;
-  return fmax(v->log_missing, v->log_found) > f->log_known + log(ATVI_SLIGHT);
+  return fmax(v->search.log_missing, v->search.log_found) > f->log_known + log(ATVI_SLIGHT);
 }
 
 static bool wants_another_look(const fit *f) {
   const atvi_vi *v = f->v;
-  return f->sought > 0 && f->sought < ATVI_REPEATS && v->n_part > v->looked && !(v->uncovered > 0) &&
-         is_much(f) && !atvi_infer_vi_over(v);
+  return f->sought > 0 && f->sought < ATVI_REPEATS && v->n_part > v->search.looked &&
+         !(v->search.uncovered > 0) && is_much(f) && !atvi_infer_vi_over(v);
 }
 
 /* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
  * them. Where runs take long, and chains with them, it has one look more: a single one may be off by a factor of two. */
 static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
-  double before = v->log_absent, least;
+  double before = v->search.log_absent, least;
   ATVI_TRY(atvi_infer_vi_mirrors(v, &f->w));
   ATVI_TRY(atvi_infer_vi_reflect(v));
   f->log_known = atvi_infer_vi_all_evidence(v);
   least = f->log_known + log(ATVI_SLIGHT);
   ATVI_TRY(atvi_infer_vi_seek(v));
-  bool stays = f->sought++ > 0 && before > least && v->log_absent > fmax(before - log(2), least);
+  bool stays = f->sought++ > 0 && before > least && v->search.log_absent > fmax(before - log(2), least);
   f->stayed = stays ? f->stayed + 1 : 0;
-  if (f->stayed > atvi_infer_vi_is_dear(v)) v->uncovered = exp(v->log_absent - f->log_known);
+  if (f->stayed > atvi_infer_vi_is_dear(v)) v->search.uncovered = exp(v->search.log_absent - f->log_known);
   return ATVI_OK;
 }
 
@@ -356,17 +356,17 @@ static atvi_status seek(fit *f) {
 static atvi_status cover(fit *f) {
   atvi_vi *v = f->v;
   ATVI_TRY(atvi_infer_vi_cover(v));
-  if (f->stayed > 0 && (v->n_part == v->looked || f->sought == ATVI_REPEATS))
-    v->uncovered = exp(v->log_absent - f->log_known);
-  double share = exp(v->log_found - atvi_infer_vi_all_evidence(v));
-  v->unsettled = share > ATVI_SLIGHT && !wants_another_look(f) ? share : 0;
+  if (f->stayed > 0 && (v->n_part == v->search.looked || f->sought == ATVI_REPEATS))
+    v->search.uncovered = exp(v->search.log_absent - f->log_known);
+  double share = exp(v->search.log_found - atvi_infer_vi_all_evidence(v));
+  v->search.unsettled = share > ATVI_SLIGHT && !wants_another_look(f) ? share : 0;
   return ATVI_OK;
 }
 
 static bool wants_spot(const fit *f) {
   const atvi_vi *v = f->v;
-  return v->opts.seek_modes && v->converged && f->spotted < ATVI_REPEATS && v->n_part < ATVI_VI_PARTS &&
-         !atvi_infer_vi_late(v) && atvi_infer_vi_surprised(&f->w);
+  return v->opts.seek_modes && v->outcome.converged && f->spotted < ATVI_REPEATS &&
+         v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_late(v) && atvi_infer_vi_surprised(&f->w);
 }
 
 /* Where nothing is found, looking again would not find it either. */
@@ -395,14 +395,14 @@ static bool wants_improvement(const fit *f) {
   const atvi_vi *v = f->v;
   bool helped = lack(f) > 0 ? lack(f) <= fmax(f->lacked / 2, khat_se(f))
                             : f->w.noise < f->noise || f->w.sd_gap < f->sd_gap;
-  return v->converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && !atvi_infer_vi_over(v) &&
+  return v->outcome.converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && !atvi_infer_vi_over(v) &&
          f->improved < v->tuning.improve_times && (f->improved == 0 || helped);
 }
 
 static bool wants_ripening(const fit *f) {
   const atvi_vi *v = f->v;
   bool any = false;
-  for (atvi_idx k = 0; k < v->n_part && v->converged && !v->wide && !atvi_infer_vi_over(v); k++)
+  for (atvi_idx k = 0; k < v->n_part && v->outcome.converged && !v->wide && !atvi_infer_vi_over(v); k++)
     any = any || atvi_infer_vi_is_unripe(v, k);
   return any;
 }
@@ -413,14 +413,16 @@ static phase sample_next(const fit *f) {
 
 static phase after(const fit *f, phase now) {
   const atvi_vi *v = f->v;
-  bool over = atvi_infer_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
+  bool over = atvi_infer_vi_over(v), tuned = v->outcome.tuned >= 0,
+       exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
-  case BLOCKS: return v->converged || v->cut ? DELIVER : TRAIN;
-  case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
+  case BLOCKS: return v->outcome.converged || v->outcome.cut ? DELIVER : TRAIN;
+  case TRAIN: return v->outcome.converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE:
     /* what few draws did not show; those of a lesson are very few */
-    if (v->enough && !over && !(v->lessons ? atvi_infer_vi_is_sound(v, &f->w) : atvi_infer_vi_permits(&f->w)))
-      return v->drafted ? TRAIN : IMPROVE;
+    if (v->outcome.enough && !over &&
+        !(v->lessons ? atvi_infer_vi_is_sound(v, &f->w) : atvi_infer_vi_permits(&f->w)))
+      return v->outcome.drafted ? TRAIN : IMPROVE;
     return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) && !is_in_a_hole(f) ? sample_next(f) : SEEK;
   case SEEK:
     return wants_chains(f) ? WEIGH_FIRST : COVER; /* mirror images have come, others are for chains */
@@ -428,11 +430,11 @@ static phase after(const fit *f, phase now) {
   case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;
   case WEIGH_FIRST:
     if (wants_chains(f) && !atvi_infer_vi_late(v)) return SAMPLE;
-    if ((v->uncovered > 0 || v->wide) && wants_exact(f)) return sample_next(f);
+    if ((v->search.uncovered > 0 || v->wide) && wants_exact(f)) return sample_next(f);
     if (wants_spot(f)) return SPOT;
     if (wants_ripening(f)) return RIPEN;
-    if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
-    if (v->converged && !exact_only) return WEIGH_ALL;
+    if (v->outcome.converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
+    if (v->outcome.converged && !exact_only) return WEIGH_ALL;
     break;
   case RIPEN:
   case TUNE: return WEIGH_FIRST;
@@ -451,7 +453,7 @@ static phase after(const fit *f, phase now) {
 static void tune(atvi_vi *v, atvi_vi_part *p) {
   bool kept = atvi_infer_vi_tune(v, &p->at, (int)v->tuning.round_steps);
   if (kept) p->drawn = 0;
-  v->tuned = fmax(v->tuned, kept);
+  v->outcome.tuned = fmax(v->outcome.tuned, kept);
 }
 
 /* More of everything, for every component that has its part in the wild weights. */
@@ -492,11 +494,11 @@ static atvi_status train_wide(atvi_vi *v) {
   ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
   if (v->d <= ATVI_VI_WIDE && (!found || atvi_infer_vi_has_rivals(v))) {
     v->wide = false;
-    v->modes.n = 0;
+    v->search.modes.n = 0;
     return train(v);
   }
   if (!found) {
-    v->converged = chains || atvi_infer_vi_train(v, m);
+    v->outcome.converged = chains || atvi_infer_vi_train(v, m);
     return ATVI_OK;
   }
   double *phi = m->phi;
@@ -504,10 +506,10 @@ static atvi_status train_wide(atvi_vi *v) {
   memcpy(phi, m->phi, (size_t)v->size * sizeof *phi);
   /* a copula that is normal, from which training could not leave; a flow begins as the identity */
   if (v->opts.factors > 0) memset(m->phi, 0, (size_t)v->size * sizeof *phi);
-  v->converged = chains;
-  if (v->converged) return ATVI_OK;
+  v->outcome.converged = chains;
+  if (v->outcome.converged) return ATVI_OK;
   memcpy(m->phi, phi, (size_t)v->size * sizeof *phi);
-  v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
+  v->outcome.converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
   return ATVI_OK;
 }
 
@@ -524,22 +526,22 @@ static atvi_status train(atvi_vi *v) {
   atvi_vi_part *first = &v->part[0];
   atvi_member *m = &first->at;
   if (v->wide) return train_wide(v);
-  bool again = v->drafted;
-  v->enough = v->drafted = false;
+  bool again = v->outcome.drafted;
+  v->outcome.enough = v->outcome.drafted = false;
   if (again && v->lessons) { /* more draws than a lesson has found it wanting: there is more to learn */
     first->drawn = 0;
-    ATVI_TRY(atvi_infer_vi_learn(v, m, &v->enough));
-    v->drafted = v->enough;
+    ATVI_TRY(atvi_infer_vi_learn(v, m, &v->outcome.enough));
+    v->outcome.drafted = v->outcome.enough;
   }
-  if (again && !v->enough) {
+  if (again && !v->outcome.enough) {
     first->drawn = 0;
     if (!atvi_infer_vi_member_new(v, NULL, NULL, m)) return ATVI_ENOMEM;
   } else if (!again && may_draft(v)) {
-    ATVI_TRY(atvi_infer_vi_draft(v, m, &v->enough));
-    v->drafted = v->enough;
+    ATVI_TRY(atvi_infer_vi_draft(v, m, &v->outcome.enough));
+    v->outcome.drafted = v->outcome.enough;
   }
-  if (!v->enough) atvi_infer_vi_unlearn(v);
-  v->converged = v->enough || atvi_infer_vi_train(v, m);
+  if (!v->outcome.enough) atvi_infer_vi_unlearn(v);
+  v->outcome.converged = v->outcome.enough || atvi_infer_vi_train(v, m);
   return ATVI_OK;
 }
 
@@ -547,8 +549,8 @@ static atvi_status train(atvi_vi *v) {
 static atvi_status blocks(fit *f) {
   atvi_vi *v = f->v;
   ATVI_TRY(atvi_infer_vi_blocks(v, &f->w));
-  v->converged = v->wide ? atvi_infer_vi_serves(&f->w) : atvi_infer_vi_permits(&f->w);
-  if (v->converged || v->cut) return ATVI_OK;
+  v->outcome.converged = v->wide ? atvi_infer_vi_serves(&f->w) : atvi_infer_vi_permits(&f->w);
+  if (v->outcome.converged || v->outcome.cut) return ATVI_OK;
   atvi_infer_vi_weights_free(&f->w);
   v->part[0].drawn = 0;
   v->wide = true;
@@ -578,7 +580,7 @@ static atvi_status enter(fit *f, phase now) {
   case DELIVER: break;
   }
   /* What ought to have come and did not: all draws, or the chains. */
-  v->cut = v->cut || (!f->out && (wants_exact(f) || (atvi_infer_vi_late(v) && !f->w.all)));
+  v->outcome.cut = v->outcome.cut || (!f->out && (wants_exact(f) || (atvi_infer_vi_late(v) && !f->w.all)));
   return f->out ? ATVI_OK : atvi_infer_vi_deliver(v, &f->w, &f->out);
 }
 
@@ -596,8 +598,9 @@ static atvi_status run(fit *f) {
 
 atvi_status atvi_infer_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts, atvi_draws **out) {
   *out = NULL;
-  atvi_vi v = {.ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_infer_vi_defaults(), .tuned = NAN};
-  v.begun_s = atvi_clock_s();
+  atvi_vi v = {
+      .ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_infer_vi_defaults(), .outcome = {.tuned = NAN}};
+  v.progress.begun_s = atvi_clock_s();
   ATVI_TRY(check_opts(ctx, &v.opts));
   fit f = {.v = &v};
   atvi_status status = run(&f);

@@ -599,7 +599,7 @@ static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
   for (uint32_t block = 0; block < ATVI_VI_BLOCKS; block++) {
     uint32_t scramble = v->part[0].drawn + block;
     if (block >= ATVI_VI_HASTY_BLOCKS && atvi_infer_vi_late(v)) {
-      v->cut = true;
+      v->outcome.cut = true;
       break;
     }
     for (atvi_idx first = 0; first < per; first += chunk) {
@@ -701,27 +701,27 @@ static atvi_status spread_images(blocks *s, atvi_vi_weights *w) {
   const atvi_cloud *c = &w->c;
   ATVI_TRY(atvi_infer_vi_mirrors(v, w));
   const atvi_idx n = c->n, d = v->d;
-  if (v->mirrors.n == 0) return ATVI_OK;
+  if (v->search.mirrors.n == 0) return ATVI_OK;
   double *theta = reals(s, d * n), *image = reals(s, d * n), *x = reals(s, d * n);
   bool apart = true;
   uint32_t number = ++v->final_scramble;
   if (atvi_pool_failed(s->pool)) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d; i++) memcpy(theta + i * n, c->theta + i * c->cap, (size_t)n * sizeof *theta);
-  for (atvi_idx g = 0; g < v->mirrors.n && apart; g++) {
-    const atvi_mirror *m = &v->mirrors.mirror[g];
-    for (atvi_idx i = 0; i < d; i++) apart = apart && (m->from[i] == i || v->mirrors.n == 1);
+  for (atvi_idx g = 0; g < v->search.mirrors.n && apart; g++) {
+    const atvi_mirror *m = &v->search.mirrors.mirror[g];
+    for (atvi_idx i = 0; i < d; i++) apart = apart && (m->from[i] == i || v->search.mirrors.n == 1);
     atvi_infer_mirror_image(m, d, n, theta, image);
     atvi_infer_space_inv(v->space, n, image, x);
     apart = apart && overlap(s, w, x) < ATVI_VI_UNSEEN;
   }
   if (!apart) {
     atvi_infer_vi_weights_free(w);
-    v->mirrors.n = 0;
-    v->mirrored = false;
+    v->search.mirrors.n = 0;
+    v->search.mirrored = false;
     return ATVI_OK;
   }
-  for (atvi_idx g = 0; g < v->mirrors.n; g++) {
-    atvi_infer_mirror_image(&v->mirrors.mirror[g], d, n, theta, image);
+  for (atvi_idx g = 0; g < v->search.mirrors.n; g++) {
+    atvi_infer_mirror_image(&v->search.mirrors.mirror[g], d, n, theta, image);
     for (atvi_idx j = 0; j < n; j++) {
       atvi_rng rng = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_RESAMPLE, number, (uint32_t)(g * n + j));
       bool stays = atvi_math_rng_uniform(&rng) < 0.5;
@@ -733,7 +733,7 @@ static atvi_status spread_images(blocks *s, atvi_vi_weights *w) {
     memcpy(c->theta + i * c->cap, theta + i * n, (size_t)n * sizeof *theta);
     memcpy(c->x + i * c->cap, x + i * n, (size_t)n * sizeof *x);
   }
-  v->images = exp2((double)v->mirrors.n);
+  v->images = exp2((double)v->search.mirrors.n);
   for (atvi_idx j = 0; j < n; j++) {
     c->log_q[j] -= log(v->images);
     c->log_member[j] -= log(v->images);
@@ -761,14 +761,14 @@ static atvi_status run(blocks *s, atvi_vi_weights *w) {
     s->follows = with > 0;
     ATVI_TRY(adapt(s, &share, &variance));
     if (share > 0) ATVI_TRY(draw_all(s, share, w));
-    if (v->cut || with > 0) break;
+    if (v->outcome.cut || with > 0) break;
     if (share > 0 && variance < ATVI_SMALL) break; /* what is lacking is not due to the blocks */
     /* With k-hat below 1/2 weights have a variance. */
     if (share > 0 && w->psis.khat < 0.5 && lacking(s, w) < ATVI_VI_UNSEEN) break;
   }
   if (!atvi_infer_vi_permits(w)) return ATVI_OK;
   ATVI_TRY(spread_images(s, w));
-  if (s->a.twin && v->mirrors.n == 0) atvi_infer_vi_weights_free(w);
+  if (s->a.twin && v->search.mirrors.n == 0) atvi_infer_vi_weights_free(w);
   return ATVI_OK;
 }
 

@@ -97,9 +97,9 @@ static atvi_status begin_nuts(takeover *t) {
                          .space = v->space,
                          .frame = t->frame,
                          .start = start,
-                         .begun_s = v->begun_s,
-                         .before = v->told,
-                         .reported = v->told};
+                         .begun_s = v->progress.begun_s,
+                         .before = v->progress.told,
+                         .reported = v->progress.told};
   if (!start) return ATVI_ENOMEM;
   from.opts.seed = v->opts.seed;
   from.opts.chains = NUTS_CHAINS;
@@ -280,15 +280,16 @@ bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test) {
   }
   if ((double)n < ATVI_SMALL * (double)test->n) return true;
   atvi_math_sort(n, e, NULL, e + n);
-  return v->steps >= VAIN_STEPS && e[3 * n / 4] - e[n / 4] > 2 * 0.6745 * VAIN_SD;
+  return v->progress.steps >= VAIN_STEPS && e[3 * n / 4] - e[n / 4] > 2 * 0.6745 * VAIN_SD;
 }
 
 /* Modes that the search found and that may hold more than a thousandth: nuts would need a start in each, and as many as are due to it. */
 static bool several_modes(const atvi_vi *v) {
   double best = -HUGE_VAL;
   int n = 0;
-  for (atvi_idx k = 0; k < v->modes.n; k++) best = fmax(best, v->modes.mode[k].log_evidence);
-  for (atvi_idx k = 0; k < v->modes.n; k++) n += v->modes.mode[k].log_evidence > best - ATVI_NEGLIGIBLE;
+  for (atvi_idx k = 0; k < v->search.modes.n; k++) best = fmax(best, v->search.modes.mode[k].log_evidence);
+  for (atvi_idx k = 0; k < v->search.modes.n; k++)
+    n += v->search.modes.mode[k].log_evidence > best - ATVI_NEGLIGIBLE;
   return n > 1;
 }
 

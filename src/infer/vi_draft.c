@@ -11,8 +11,8 @@
 
 bool atvi_infer_vi_has_rivals(const atvi_vi *v) {
   double least = -ATVI_NEGLIGIBLE - ATVI_DOUBT;
-  for (atvi_idx k = 1; k < v->modes.n; k++)
-    if (v->modes.mode[k].log_evidence > v->modes.mode[0].log_evidence + least) return true;
+  for (atvi_idx k = 1; k < v->search.modes.n; k++)
+    if (v->search.modes.mode[k].log_evidence > v->search.modes.mode[0].log_evidence + least) return true;
   return false;
 }
 
@@ -36,7 +36,7 @@ static void polish(atvi_vi *v, atvi_member *at, atvi_member *best, atvi_vi_worth
     left = worth->share > 0 ? log(now.share) / log(worth->share) : ATVI_HALF;
     atvi_infer_vi_member_copy(v, at, best);
     *worth = now;
-    v->gained = atvi_infer_vi_gained(v, &c, log_w);
+    v->outcome.gained = atvi_infer_vi_gained(v, &c, log_w);
     if (!atvi_infer_vi_follow(v, at, &c, log_w)) break;
   } while (!atvi_infer_vi_over(v) && atvi_infer_vi_saving(v, 1, worth->share, left) > ATVI_VI_LOOK);
 }
@@ -52,13 +52,13 @@ atvi_status atvi_infer_vi_draft(atvi_vi *v, atvi_member *m, bool *enough) {
   if (found && atvi_infer_vi_can_learn(v)) {
     ATVI_TRY(atvi_infer_vi_learn(v, &at, enough));
     if (*enough) *m = at;
-    v->modes.n = 0;
+    v->search.modes.n = 0;
     return ATVI_OK;
   }
   if (found && !atvi_infer_vi_has_rivals(v)) polish(v, &at, &best, &worth, log_w);
   *enough = worth.share > 0 && atvi_infer_vi_is_enough(v, 1, atvi_infer_vi_round_runs(v), NULL, &worth) &&
             !atvi_infer_vi_log_loses(v, &best);
   if (*enough) atvi_infer_vi_member_copy(v, &best, m);
-  v->modes.n = 0; /* the search for modes begins anew, in the coordinates that are chosen */
+  v->search.modes.n = 0; /* the search for modes begins anew, in the coordinates that are chosen */
   return ATVI_OK;
 }

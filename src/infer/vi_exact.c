@@ -52,8 +52,8 @@ static atvi_status sampler_open(sampler *s) {
   if (!isnan(v->opts.ess)) c->opts.ess = fmin(v->opts.ess, ATVI_CHAINS_ESS_MOST);
   c->opts.max_iter = WARMUP + v->opts.exact_iter;
   c->opts.max_seconds = v->opts.max_seconds;
-  c->begun_s = v->begun_s;
-  c->reported = v->told;
+  c->begun_s = v->progress.begun_s;
+  c->reported = v->progress.told;
   c->plan = (atvi_chains_plan){.groups = GROUPS,
                                .rows = d + 3, /* and log pi - log q */
                                .states_per_ess = 8,

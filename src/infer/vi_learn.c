@@ -265,7 +265,7 @@ static atvi_status attend(atvi_vi *v, lessons *c, atvi_member *m, double part, b
     if (maps && !folded(v)) ATVI_TRY(try_folds(v, c, m, part, &now, enough));
     ATVI_TRY(learn(v, c, m, part, ATVI_ROUNDS, &now, enough));
   }
-  if (maps) v->gained = gained(v, c);
+  if (maps) v->outcome.gained = gained(v, c);
   return ATVI_OK;
 }
 

@@ -90,8 +90,8 @@ bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
   for (atvi_idx i = 0; i < v->d; i++) {
     atvi_map *map = &v->space->map[i];
     double before = map->slope;
-    for (atvi_idx k = 0; k < v->modes.n && map->kind == ATVI_MAP_SURJECTION; k++) {
-      const atvi_peak *p = &v->modes.mode[k];
+    for (atvi_idx k = 0; k < v->search.modes.n && map->kind == ATVI_MAP_SURJECTION; k++) {
+      const atvi_peak *p = &v->search.modes.mode[k];
       double var = 0;
       for (atvi_idx l = 0; l <= i; l++) var += p->chol[i * v->d + l] * p->chol[i * v->d + l];
       if (p->log_evidence > least_evidence)

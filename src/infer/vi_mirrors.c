@@ -13,9 +13,9 @@ enum { PROBES = 4 * ATVI_LANES }; /* draws of a component whose images are looke
   0.25 /* standard deviations between a mean and that of its image, at most: draws of chains have shares to a few percent */
 
 static atvi_status find(atvi_vi *v, const atvi_mirror_draws *draws) {
-  if (v->mirrored || !v->opts.seek_modes) return ATVI_OK;
-  v->mirrored = true;
-  return atvi_infer_mirrors_find(v->ev, v->pool, draws, &v->mirrors);
+  if (v->search.mirrored || !v->opts.seek_modes) return ATVI_OK;
+  v->search.mirrored = true;
+  return atvi_infer_mirrors_find(v->ev, v->pool, draws, &v->search.mirrors);
 }
 
 atvi_status atvi_infer_vi_mirrors(atvi_vi *v, const atvi_vi_weights *w) {
@@ -90,11 +90,11 @@ static atvi_status reflect(atvi_vi *v, const atvi_mirror *m, atvi_idx k, const r
 
 atvi_status atvi_infer_vi_reflect(atvi_vi *v) {
   reflection r;
-  if (v->mirrors.n == 0) return ATVI_OK;
+  if (v->search.mirrors.n == 0) return ATVI_OK;
   if (!reflection_new(v, &r)) return ATVI_ENOMEM;
-  for (atvi_idx g = 0; g < v->mirrors.n; g++) /* those of one mirror have their own in the next */
+  for (atvi_idx g = 0; g < v->search.mirrors.n; g++) /* those of one mirror have their own in the next */
     for (atvi_idx k = 0, n = v->n_part; k < n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++)
-      ATVI_TRY(reflect(v, &v->mirrors.mirror[g], k, &r));
+      ATVI_TRY(reflect(v, &v->search.mirrors.mirror[g], k, &r));
   return ATVI_OK;
 }
 
@@ -111,20 +111,21 @@ static bool is_known(const atvi_vi *v, atvi_idx n, const double *theta, const do
 }
 
 atvi_status atvi_infer_vi_mirror_peaks(atvi_vi *v, atvi_idx *n, double **x) {
-  atvi_idx d = v->d, most = 2 * ATVI_VI_PARTS, got = v->modes.n;
+  atvi_idx d = v->d, most = 2 * ATVI_VI_PARTS, got = v->search.modes.n;
   double *theta = atvi_pool_take(v->pool, (size_t)(d * most), sizeof *theta);
   *x = atvi_pool_take(v->pool, (size_t)(d * most), sizeof **x);
   *n = 0;
   if (!theta || !*x) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < got; k++) atvi_infer_space_fwd(v->space, 1, v->modes.mode[k].x, theta + k * d);
+  for (atvi_idx k = 0; k < got; k++)
+    atvi_infer_space_fwd(v->space, 1, v->search.modes.mode[k].x, theta + k * d);
   for (atvi_idx k = 0; k < got; k++) /* also those that are added here */
-    for (atvi_idx g = 0; g < v->mirrors.n && got < most; g++) {
-      atvi_infer_mirror_image(&v->mirrors.mirror[g], d, 1, theta + k * d, theta + got * d);
+    for (atvi_idx g = 0; g < v->search.mirrors.n && got < most; g++) {
+      atvi_infer_mirror_image(&v->search.mirrors.mirror[g], d, 1, theta + k * d, theta + got * d);
       got += !is_known(v, got, theta, theta + got * d);
     }
-  *n = got - v->modes.n;
+  *n = got - v->search.modes.n;
   for (atvi_idx k = 0; k < *n; k++) {
-    atvi_infer_space_inv(v->space, 1, theta + (v->modes.n + k) * d, v->scratch);
+    atvi_infer_space_inv(v->space, 1, theta + (v->search.modes.n + k) * d, v->scratch);
     for (atvi_idx i = 0; i < d; i++) (*x)[i * *n + k] = v->scratch[i];
   }
   return ATVI_OK;
@@ -135,10 +136,10 @@ atvi_status atvi_infer_vi_mirror_peaks(atvi_vi *v, atvi_idx *n, double **x) {
 /* Draws that lack an image of themselves lack as much of the posterior as they have. */
 atvi_status atvi_infer_vi_mirror_check(atvi_vi *v, atvi_draws *d) {
   atvi_mirror_draws draws = {d->n, d->n, d->x, d->weight};
-  bool known = v->mirrored;
+  bool known = v->search.mirrored;
   ATVI_TRY(find(v, &draws));
-  for (atvi_idx g = 0; g < v->mirrors.n; g++)
-    if (!known || atvi_infer_mirror_gap(&v->mirrors.mirror[g], v->d, &draws) > UNEVEN)
+  for (atvi_idx g = 0; g < v->search.mirrors.n; g++)
+    if (!known || atvi_infer_mirror_gap(&v->search.mirrors.mirror[g], v->d, &draws) > UNEVEN)
       return atvi_draws_say(
           d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
           "The posterior has the same density at a mirror image of the draws, in which some "

@@ -224,7 +224,7 @@ static bool move(herd *h) {
 /* As many as the dimension asks for, and as the budget has if the ladder is as long as that of q, or, where q had none, as long as the information that the data
  * gave makes it. A multiple of ATVI_LANES. */
 static atvi_idx points_wanted(const atvi_vi *v) {
-  double rungs = v->rungs > 0 ? v->rungs : 3 + 2 * v->gained / sqrt((double)v->d);
+  double rungs = v->progress.rungs > 0 ? v->progress.rungs : 3 + 2 * v->outcome.gained / sqrt((double)v->d);
   double wanted = v->tuning.points * (double)(v->d + 2), runs = (double)atvi_model_evaluator_count(v->ev),
          least = 8 * ATVI_LANES,
          have = fmax(ATVI_VI_ESS, v->tuning.look_cost * runs) /

@@ -157,7 +157,7 @@ static atvi_status train_newest(atvi_vi *v, double c, bool overlaps, double *sha
   part->plain = false;
   ATVI_TRY(atvi_infer_vi_learn_part(v, &part->at, c, &learned));
   if (!learned && !atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, c, overlaps ? NULL : is_astray).done)
-    v->converged = false;
+    v->outcome.converged = false;
   atvi_vi_quality quality = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen);
   part->log_evidence = quality.log_evidence;
   *share = !overlaps && is_astray(v, &seen) ? 0 : quality.share;
@@ -219,7 +219,7 @@ static bool frame(const atvi_vi *v, const atvi_cloud *c, const bool *in, double 
 /* A maximum may be a small one of many on a hill, whose size its own curvature does not tell: points that wander from there do, if there are enough for a
  * covariance. */
 static atvi_status widen(atvi_vi *v, place *f) {
-  atvi_cloud *c = &v->wanderers;
+  atvi_cloud *c = &v->search.wanderers;
   size_t size = (size_t)(v->d + v->d * v->d);
   double log_normal[PROBES];
   if (PROBES <= v->tuning.per_dim * (double)v->d || atvi_infer_vi_over(v)) return ATVI_OK;
@@ -275,7 +275,7 @@ static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
   memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
   ATVI_TRY(cover_place(v, &f, true));
   if (!isfinite(f.log_evidence)) return ATVI_OK;
-  if (is_missed(&f)) v->log_found = atvi_math_log_add(v->log_found, f.log_lacking);
+  if (is_missed(&f)) v->search.log_found = atvi_math_log_add(v->search.log_found, f.log_lacking);
   p->probed = true;
   p->log_probe = f.log_evidence;
   p->log_evidence = fmax(p->log_evidence, p->log_probe);
@@ -286,7 +286,7 @@ static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
 
 /* Where points still lack q: left[n]; returns how many. */
 static atvi_idx still_missing(atvi_vi *v, bool *left, double *have, double *part) {
-  const atvi_cloud *c = &v->missing;
+  const atvi_cloud *c = &v->search.missing;
   atvi_idx n = 0;
   atvi_infer_vi_log_mass(v, v->n_part, c, c->n, part, have);
   for (atvi_idx j = 0; j < c->n; j++) {
@@ -299,7 +299,7 @@ static atvi_idx still_missing(atvi_vi *v, bool *left, double *have, double *part
 /* The piece around the highest point that is left: the nearest points first, and then all that a normal distribution of the
  * size of those reaches. */
 static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far, place *p) {
-  const atvi_cloud *c = &v->missing;
+  const atvi_cloud *c = &v->search.missing;
   atvi_idx d = v->d, first = -1, least = 2 * (d + 1);
   double *y = v->scratch, sd;
   for (atvi_idx j = 0; j < c->n; j++)
@@ -332,7 +332,7 @@ static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far
 }
 
 static atvi_status cover_pieces(atvi_vi *v) {
-  size_t n = (size_t)v->missing.n, d = (size_t)v->d;
+  size_t n = (size_t)v->search.missing.n, d = (size_t)v->d;
   double *room = atvi_pool_take(v->pool, 3 * n + 2 * (d + d * d), sizeof *room);
   bool *left = atvi_pool_take(v->pool, 2 * n, sizeof *left), *in = left + n;
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
@@ -349,10 +349,10 @@ static atvi_status cover_pieces(atvi_vi *v) {
 atvi_status atvi_infer_vi_cover(atvi_vi *v) {
   double *room = atvi_pool_take(v->pool, 2 * (size_t)(v->d + v->d * v->d), sizeof *room);
   if (!room) return ATVI_ENOMEM;
-  v->log_found = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->modes.n && !atvi_infer_vi_over(v); k++)
-    ATVI_TRY(cover_peak(v, &v->modes.mode[k], room));
-  return v->missing.n > 0 && v->log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
+  v->search.log_found = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->search.modes.n && !atvi_infer_vi_over(v); k++)
+    ATVI_TRY(cover_peak(v, &v->search.modes.mode[k], room));
+  return v->search.missing.n > 0 && v->search.log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
 }
 
 static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
@@ -363,7 +363,7 @@ static int summit_iterations(const atvi_vi *v) { return 60 + 2 * (int)v->d; }
 static atvi_status find_summits(atvi_vi *v, atvi_idx n, const double *start) {
   atvi_modes_opts opts = {
       .iterations = summit_iterations(v), .most = ATVI_VI_PARTS, .late = is_late, .user = v};
-  return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes);
+  return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->search.modes);
 }
 
 /* Entries of a factor that do not matter become zeros, which cost nothing: in a hierarchy, all but those of what is common. */
@@ -377,8 +377,8 @@ static void thin(atvi_idx d, double *chol) {
 
 /* The best maximum as a member. */
 static atvi_status take_summit(atvi_vi *v, atvi_member *m, bool *found) {
-  const atvi_peak *p = v->modes.mode;
-  *found = v->modes.n > 0 && isfinite(p->log_evidence);
+  const atvi_peak *p = v->search.modes.mode;
+  *found = v->search.modes.n > 0 && isfinite(p->log_evidence);
   if (!*found) return ATVI_OK;
   if (!atvi_infer_vi_member_new(v, p->x, p->chol, m)) return ATVI_ENOMEM;
   thin(v->d, m->chol);
@@ -387,17 +387,17 @@ static atvi_status take_summit(atvi_vi *v, atvi_member *m, bool *found) {
 
 /* Straight maps, and the maxima again in the new coordinates. */
 static atvi_status straighten(atvi_vi *v, atvi_member *m, bool *found) {
-  atvi_idx n = v->modes.n;
+  atvi_idx n = v->search.modes.n;
   double *theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *theta);
   bool changed;
   if (!theta) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < v->d; i++)
-    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = v->modes.mode[k].x[i];
+    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = v->search.modes.mode[k].x[i];
   atvi_infer_space_fwd(v->space, n, theta, theta);
   ATVI_TRY(atvi_infer_vi_straighten(v, m, &changed));
   if (!changed) return ATVI_OK;
   atvi_infer_space_inv(v->space, n, theta, theta);
-  v->modes.n = 0;
+  v->search.modes.n = 0;
   ATVI_TRY(find_summits(v, n, theta));
   return take_summit(v, m, found);
 }
@@ -472,15 +472,16 @@ static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
 static atvi_idx peaks_that_matter(const atvi_vi *v) {
   atvi_idx n = 0;
   double all = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->modes.n; k++) all = atvi_math_log_add(all, v->modes.mode[k].log_evidence);
-  while (n < v->modes.n && v->modes.mode[n].log_evidence > all - ATVI_NEGLIGIBLE) n++;
+  for (atvi_idx k = 0; k < v->search.modes.n; k++)
+    all = atvi_math_log_add(all, v->search.modes.mode[k].log_evidence);
+  while (n < v->search.modes.n && v->search.modes.mode[n].log_evidence > all - ATVI_NEGLIGIBLE) n++;
   return n;
 }
 
 /* The same of those that q lacks, in any order. *log_all: log of what they and q have of the posterior. */
 static atvi_idx peaks_lacking(atvi_vi *v, double *log_all) {
-  const atvi_peak *p = v->modes.mode;
-  atvi_idx n = v->modes.n, lacking = 0;
+  const atvi_peak *p = v->search.modes.mode;
+  atvi_idx n = v->search.modes.n, lacking = 0;
   double have[ATVI_VI_PARTS], part[ATVI_VI_PARTS];
   atvi_cloud c = v->room;
   c.cap = c.n = n;
@@ -515,10 +516,10 @@ static atvi_status climb_from(atvi_vi *v, atvi_idx n, const double *start) {
   opts.late = is_late;
   opts.user = v;
   peaks_lacking(v, &before);
-  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->search.modes));
   peaks_lacking(v, &now);
-  v->climbed += (double)v->modes.evaluations;
-  v->in_vain = now > before + ATVI_SLIGHT ? 0 : v->in_vain + n;
+  v->search.climbed += (double)v->search.modes.evaluations;
+  v->search.in_vain = now > before + ATVI_SLIGHT ? 0 : v->search.in_vain + n;
   return ATVI_OK;
 }
 
@@ -557,12 +558,12 @@ static atvi_idx line_tops(atvi_vi *v, const atvi_peak *p, atvi_idx most, double 
 
 /* A child of a peak and of another one, or of a point of the prior, which x[d] has: of one it has a random share of the coordinates, of the other the rest. */
 static void beget(const atvi_vi *v, atvi_rng *r, atvi_idx n_matter, bool other_peak, double *x, atvi_idx ld) {
-  atvi_idx n = v->modes.n, a = (atvi_idx)(atvi_math_rng_uniform(r) * (double)n_matter), b = a;
+  atvi_idx n = v->search.modes.n, a = (atvi_idx)(atvi_math_rng_uniform(r) * (double)n_matter), b = a;
   if (other_peak && n > 1) b = (a + 1 + (atvi_idx)(atvi_math_rng_uniform(r) * (double)(n - 1))) % n;
   double share = atvi_math_rng_uniform(r);
   for (atvi_idx i = 0; i < v->d; i++) {
     bool first = atvi_math_rng_uniform(r) < share;
-    if (first || b != a) x[i * ld] = v->modes.mode[first ? a : b].x[i];
+    if (first || b != a) x[i * ld] = v->search.modes.mode[first ? a : b].x[i];
   }
 }
 
@@ -573,16 +574,16 @@ static atvi_status recombine(atvi_vi *v) {
   atvi_idx d = v->d, born = ATVI_VI_PARTS / 2;
   double *start = atvi_pool_take(v->pool, (size_t)(d * born), sizeof *start);
   if (!start) return ATVI_ENOMEM;
-  for (int k = 0; v->modes.n > 0 && !atvi_infer_vi_over(v); k++) {
-    bool due = v->climbed < ATVI_SMALL * (double)atvi_model_evaluator_count(v->ev);
-    if (!due && (v->in_vain >= climbs_enough(v) || k >= ATVI_ROUNDS)) break;
+  for (int k = 0; v->search.modes.n > 0 && !atvi_infer_vi_over(v); k++) {
+    bool due = v->search.climbed < ATVI_SMALL * (double)atvi_model_evaluator_count(v->ev);
+    if (!due && (v->search.in_vain >= climbs_enough(v) || k >= ATVI_ROUNDS)) break;
     atvi_idx n = 0, n_matter = peaks_that_matter(v);
     atvi_rng r = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_POPULATION, v->scramble++ << 13, UINT32_MAX);
     atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, born, start);
     for (atvi_idx j = 0; j < n_matter && n < born / 2 && !v->wide; j++) {
-      if (v->modes.mode[j].scanned) continue;
-      n += line_tops(v, &v->modes.mode[j], born / 2 - n, start, born, n);
-      v->modes.mode[j].scanned = true;
+      if (v->search.modes.mode[j].scanned) continue;
+      n += line_tops(v, &v->search.modes.mode[j], born / 2 - n, start, born, n);
+      v->search.modes.mode[j].scanned = true;
     }
     for (atvi_idx j = n; j < born; j++) beget(v, &r, n_matter, j % 2, start + j, born);
     ATVI_TRY(climb_from(v, born, start));
@@ -593,25 +594,28 @@ static atvi_status recombine(atvi_vi *v) {
 /* Climbs from points of the prior, from draws of hotter temperatures, from points that q lacks, and from what is found. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, enough = climbs_enough(v);
-  atvi_idx fresh = v->modes.n == 0 ? half : enough > v->in_vain ? enough - v->in_vain : 0;
+  atvi_idx fresh = v->search.modes.n == 0       ? half
+                   : enough > v->search.in_vain ? enough - v->search.in_vain
+                                                : 0;
   atvi_infer_vi_tell(v, "other modes", 0.75, "%g points", v->tuning.points);
-  v->looked = v->n_part;
-  v->log_missing = v->log_absent = -HUGE_VAL;
+  v->search.looked = v->n_part;
+  v->search.log_missing = v->search.log_absent = -HUGE_VAL;
   if (!v->wide) { /* points do not move in many dimensions */
-    ATVI_TRY(atvi_infer_vi_missing(v, &v->missing, &v->log_missing));
-    ATVI_TRY(atvi_infer_vi_absent(v, &v->missing, v->log_missing, &v->log_absent));
+    ATVI_TRY(atvi_infer_vi_missing(v, &v->search.missing, &v->search.log_missing));
+    ATVI_TRY(atvi_infer_vi_absent(v, &v->search.missing, v->search.log_missing, &v->search.log_absent));
   }
   atvi_idx n_top = 0;
   double *top = NULL;
-  if (v->modes.n == 0) ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
-  atvi_idx n_near = fresh + n_top, n_far = n_near + (v->missing.n > 0 ? half : 0), ld = n_far + half;
+  if (v->search.modes.n == 0)
+    ATVI_TRY(branch_tops(v, &n_top, &top)); /* they are among the peaks known later */
+  atvi_idx n_near = fresh + n_top, n_far = n_near + (v->search.missing.n > 0 ? half : 0), ld = n_far + half;
   double *start = atvi_pool_take(v->pool, (size_t)(d * (ld + fresh)), sizeof *start), *first = start + d * ld;
   if (!start) return ATVI_ENOMEM;
   atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, fresh, first);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = 0; k < n_far; k++) {
-      atvi_idx j = (k - n_near) * v->missing.n / half;
-      start[i * ld + k] = k >= n_near  ? v->missing.x[i * v->missing.cap + j]
+      atvi_idx j = (k - n_near) * v->search.missing.n / half;
+      start[i * ld + k] = k >= n_near  ? v->search.missing.x[i * v->search.missing.cap + j]
                           : k >= fresh ? top[i * n_top + k - fresh]
                                        : first[i * fresh + k];
     }
@@ -620,9 +624,9 @@ atvi_status atvi_infer_vi_seek(atvi_vi *v) {
     memmove(start + i * n, start + i * ld, (size_t)n * sizeof *start);
   ATVI_TRY(climb_from(v, n, start));
   ATVI_TRY(recombine(v));
-  if (v->mirrors.n > 0) ATVI_TRY(atvi_infer_vi_mirror_peaks(v, &n, &start));
-  if (v->mirrors.n > 0 && n > 0) ATVI_TRY(climb_from(v, n, start));
-  if (v->modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, least_evidence(v)))
+  if (v->search.mirrors.n > 0) ATVI_TRY(atvi_infer_vi_mirror_peaks(v, &n, &start));
+  if (v->search.mirrors.n > 0 && n > 0) ATVI_TRY(climb_from(v, n, start));
+  if (v->search.modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, least_evidence(v)))
     v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;
 }

@@ -29,6 +29,56 @@ typedef struct {
   bool plain;
 } atvi_vi_part;
 
+/* What a run knows of what q misses. */
+typedef struct {
+  /* Maxima found. */
+  atvi_modes modes;
+  /* Evaluations of climbs that looked for them; how many climbs have found no more of the posterior since one did. */
+  double climbed;
+  atvi_idx in_vain;
+  /* Points where q lacks the posterior, with the log of the integral over such places; points that wander over a place. */
+  atvi_cloud missing, wanderers;
+  double log_missing;
+  /* The log of the integral over those of such places where there will be next to no draws. */
+  double log_absent;
+  /* Mirror images of the draws that they lacked when that was looked at, if it was. */
+  atvi_mirrors mirrors;
+  bool mirrored;
+  /* Components when it looked. */
+  atvi_idx looked;
+  /* Log of the integral over maxima that the last look found, of each of which q lacked most. */
+  double log_found;
+  /* The same as a share of the posterior where no look came after it; 0: it was next to nothing. */
+  double unsettled;
+  /* Share of the posterior that was absent, got components, and was absent at the next look as well; 0: none. */
+  double uncovered;
+} atvi_vi_search;
+
+/* How far a run has come. */
+typedef struct {
+  /* Steps of Adam and temperatures so far. */
+  int steps, rungs;
+  double begun_s;
+  /* Largest share of the run reported as done: progress never falls. */
+  double told;
+} atvi_vi_progress;
+
+/* How training ended. */
+typedef struct {
+  /* Training ended by its own test. */
+  bool converged;
+  /* Training of a component ended because more would cost more than it saves. */
+  bool enough;
+  /* The first component is a draft, without training. */
+  bool drafted;
+  /* Something was left undone because the run had to end. */
+  bool cut;
+  /* As in atvi_made. */
+  double tuned;
+  /* Nats that the posterior has gained on the prior, by the draft of q; 0: not known. */
+  double gained;
+} atvi_vi_outcome;
+
 typedef struct {
   atvi_ctx *ctx;
   atvi_evaluator *ev;
@@ -59,49 +109,15 @@ typedef struct {
   /* Components of q. */
   atvi_vi_part *part;
   atvi_idx n_part;
-  /* What the search found: maxima, and points where q lacks the posterior with the log of the integral over such places. */
-  atvi_modes modes;
-  /* Evaluations of climbs that looked for maxima; how many climbs have found no more of the posterior since one did. */
-  double climbed;
-  atvi_idx in_vain;
-  atvi_cloud missing, wanderers;
-  double log_missing;
-  /* The log of the integral over those of such places where there will be next to no draws. */
-  double log_absent;
-  /* Mirror images of the draws that they lacked when that was looked at, if it was. */
-  atvi_mirrors mirrors;
-  bool mirrored;
+  atvi_vi_search search;
   /* Images among which draws by blocks were spread; 0 or 1: none. */
   double images;
-  /* Components when it looked. */
-  atvi_idx looked;
-  /* Log of the integral over maxima that the last look found, of each of which q lacked most. */
-  double log_found;
-  /* The same as a share of the posterior where no look came after it; 0: it was next to nothing. */
-  double unsettled;
-  /* Share of the posterior that was absent, got components, and was absent at the next look as well; 0: none. */
-  double uncovered;
   /* Numbers of batches of base draws and of the final draws; none is used twice. */
   uint32_t scramble, final_scramble;
-  /* Nats that the posterior has gained on the prior, by the draft of q; 0: not known. */
-  double gained;
-  /* Steps of Adam and temperatures so far. */
-  int steps, rungs;
-  double begun_s;
   /* There are so many coordinates that q is a copula, not a flow. */
   bool wide;
-  /* Training ended by its own test. */
-  bool converged;
-  /* Training of a component ended because more would cost more than it saves. */
-  bool enough;
-  /* The first component is a draft, without training. */
-  bool drafted;
-  /* Something was left undone because the run had to end. */
-  bool cut;
-  /* As in atvi_made. */
-  double tuned;
-  /* Largest share of the run reported as done: progress never falls. */
-  double told;
+  atvi_vi_outcome outcome;
+  atvi_vi_progress progress;
 } atvi_vi;
 
 /* Draws of the mixture with their weights (vi_weights.c). */

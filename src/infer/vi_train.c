@@ -58,8 +58,8 @@ static void member_state(atvi_vi *v, atvi_member *m, atvi_state *s) {
   reals_state(m->chol, v->d * v->d, s);
   ATVI_STATE(s, m->log_det);
   ATVI_STATE(s, m->whole);
-  ATVI_STATE(s, v->steps);
-  ATVI_STATE(s, v->rungs);
+  ATVI_STATE(s, v->progress.steps);
+  ATVI_STATE(s, v->progress.rungs);
   ATVI_STATE(s, v->scramble);
   atvi_infer_elbo_state(v->elbo, s);
   atvi_model_evaluator_state(v->ev, s);
@@ -89,7 +89,7 @@ static void clip(atvi_idx n, double most, double *grad) {
 static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step) {
   double *grad = v->trainer->grad;
   atvi_elbo_info info = atvi_infer_elbo_grad(v->elbo, m, o->beta, v->scramble++, grad);
-  v->steps++;
+  v->progress.steps++;
   for (atvi_idx i = 0; i < v->size; i++)
     if (i < o->first || i >= o->last) grad[i] = 0;
   clip(v->size, v->tuning.clip, grad);
@@ -165,17 +165,17 @@ static void tell(atvi_vi *v, const atvi_member *m, const char *phase, double don
   atvi_idx part = 0;
   while (part < v->n_part - 1 && &v->part[part].at != m) part++;
   if (beta < 1)
-    snprintf(detail, sizeof detail, "temperature %.3g, %d steps", 1 / beta, v->steps);
+    snprintf(detail, sizeof detail, "temperature %.3g, %d steps", 1 / beta, v->progress.steps);
   else if (isfinite(elbo))
-    snprintf(detail, sizeof detail, "ELBO %.3f, %d steps", elbo, v->steps);
+    snprintf(detail, sizeof detail, "ELBO %.3f, %d steps", elbo, v->progress.steps);
   else
-    snprintf(detail, sizeof detail, "no draw could be evaluated, %d steps", v->steps);
-  v->told = fmax(v->told, done);
+    snprintf(detail, sizeof detail, "no draw could be evaluated, %d steps", v->progress.steps);
+  v->progress.told = fmax(v->progress.told, done);
   atvi_tell_about(v->ctx, &(atvi_progress){.phase = phase,
-                                           .done = v->told,
-                                           .elapsed_s = atvi_clock_s() - v->begun_s,
+                                           .done = v->progress.told,
+                                           .elapsed_s = atvi_clock_s() - v->progress.begun_s,
                                            .detail = detail,
-                                           .steps = v->steps,
+                                           .steps = v->progress.steps,
                                            .temperature = 1 / beta,
                                            .elbo = elbo,
                                            .part = (double)part + 1,
@@ -246,7 +246,7 @@ static bool climb(ladder *l) {
   for (; l->rung < ATVI_VI_RUNGS; l->rung++) {
     atvi_io_stretch_mark(memo_of(v), l);
     double beta = l->so_far.beta, step = l->so_far.step, next = atvi_infer_vi_next_beta(&draws, beta);
-    v->rungs++;
+    v->progress.rungs++;
     if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_math_adam_reset(t->adam);
       draws = atvi_infer_vi_glance(v, m, ATVI_VI_GLANCE);
@@ -486,7 +486,7 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
       atvi_flow_family_block(&v->family, k * v->family.blocks / n, &o.first, &skip);
       atvi_flow_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
     }
-    v->rungs++;
+    v->progress.rungs++;
     if (!settle(v, m, &o)) return false;
     atvi_vi_trained t = atvi_infer_vi_rounds(v, m, &o);
     if (!t.done) return false;
@@ -512,7 +512,7 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
   atvi_vi_trained t = atvi_infer_vi_climb(v, m);
   if (t.done) t = atvi_infer_vi_choose_maps(v, m, t);
   if (t.done && !t.enough) t = atvi_infer_vi_train_more(v, m, t.step, 0, atvi_infer_vi_in_vain);
-  v->enough = t.enough;
+  v->outcome.enough = t.enough;
   return t.done;
 }
 
@@ -546,7 +546,7 @@ static bool fine_tune(atvi_vi *v, atvi_member *m, int steps) {
     atvi_math_adam_set_step(t->adam, v->tuning.step_round / 10 * (1 - (double)k / steps));
     atvi_math_adam_step(t->adam, m->phi, t->grad);
     for (atvi_idx i = 0; i < v->size; i++) t->avg[i] = (1 - ATVI_SMALL) * t->avg[i] + ATVI_SMALL * m->phi[i];
-    v->steps++;
+    v->progress.steps++;
     atvi_infer_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, steps);
   }
   memcpy(m->phi, t->avg, bytes);

@@ -217,10 +217,10 @@ static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
   char detail[96];
   snprintf(detail, sizeof detail, "%td draws, k-hat %.2f", w->c.n, w->psis.khat);
   atvi_tell_about(v->ctx, &(atvi_progress){.phase = "weighing",
-                                           .done = v->told,
-                                           .elapsed_s = atvi_clock_s() - v->begun_s,
+                                           .done = v->progress.told,
+                                           .elapsed_s = atvi_clock_s() - v->progress.begun_s,
                                            .detail = detail,
-                                           .steps = v->steps,
+                                           .steps = v->progress.steps,
                                            .temperature = NAN, /* the ELBO is of all components together */
                                            .elbo = NAN,
                                            .part = NAN,
@@ -515,9 +515,9 @@ atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   count(v, w, have);
   atvi_idx lacking = share_out(v, have, per, need);
   ATVI_TRY(atvi_infer_vi_weights_room(v, w, before + BLOCKS * lacking));
-  v->cut = !draw(v, w, have, need, all);
+  v->outcome.cut = !draw(v, w, have, need, all);
   for (atvi_idx j = 0; j < w->c.n; j++) valid += part_of(v, w, j, NULL) >= 0;
-  if (v->cut && valid < before) {
+  if (v->outcome.cut && valid < before) {
     w->c.n = before; /* with the weights that they have */
     return ATVI_OK;
   }
@@ -583,11 +583,11 @@ static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws *
 }
 
 void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made) {
-  bool whole = v->converged && !v->cut;
+  bool whole = v->outcome.converged && !v->outcome.cut;
   made->method = v->opts.method;
   made->model = v->space->target->name;
   made->seed = v->opts.seed;
-  made->seconds = atvi_clock_s() - v->begun_s;
+  made->seconds = atvi_clock_s() - v->progress.begun_s;
   made->evaluations = atvi_model_evaluator_count(v->ev);
   made->failures = atvi_model_evaluator_failures(v->ev);
   made->end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
@@ -599,9 +599,9 @@ void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *m
   made->ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
   made->efficiency = w->psis.ess / (double)w->c.n;
   made->outside = outside_share(v, w);
-  made->rungs = v->rungs;
-  made->steps = v->steps;
-  made->tuned = v->tuned;
+  made->rungs = v->progress.rungs;
+  made->steps = v->progress.steps;
+  made->tuned = v->outcome.tuned;
   made->excess = w->psis.excess;
   made->lost = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) made->lost += isnan(w->c.log_lik[j]) / (double)w->c.n;
@@ -631,27 +631,27 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
   if (!isfinite(z) || (!(m->exact > 0) && !weights)) return ATVI_OK;
   /* Half of chi squared with d degrees below a maximum is where its draws are. */
   for (atvi_idx j = 0; j < w->c.n; j++) highest = fmax(highest, w->c.log_pi[j]);
-  for (atvi_idx k = 0; k < v->modes.n; k++)
-    if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ATVI_DEEP)
-      peak = fmax(peak, worth(&v->modes.mode[k]));
-  if (v->looked == v->n_part && v->log_absent > z + log(ATVI_SMALL))
+  for (atvi_idx k = 0; k < v->search.modes.n; k++)
+    if (v->search.modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ATVI_DEEP)
+      peak = fmax(peak, worth(&v->search.modes.mode[k]));
+  if (v->search.looked == v->n_part && v->search.log_absent > z + log(ATVI_SMALL))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
                           "The log evidence is %.2f, but points annealed from the prior find %.0f %% as much "
                           "where the draws are not: part of the "
                           "posterior may be missed.",
-                          z, fmin(999, 100 * exp(v->log_absent - z)));
-  if (!(m->exact > 0) && v->uncovered > 0)
+                          z, fmin(999, 100 * exp(v->search.log_absent - z)));
+  if (!(m->exact > 0) && v->search.uncovered > 0)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "Points annealed from the prior find %.0f %% of the posterior where the draws have next to "
         "nothing, and the approximation could not be mended there.",
-        fmin(999, 100 * v->uncovered));
-  if (v->unsettled > 0)
+        fmin(999, 100 * v->search.uncovered));
+  if (v->search.unsettled > 0)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
         "The last search for modes still found new ones, with %.0f %% of the posterior: there "
         "may be more of them.",
-        100 * v->unsettled);
+        100 * v->search.unsettled);
   if (m->elbo > z + ATVI_FAR * se + ATVI_SMALL)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,

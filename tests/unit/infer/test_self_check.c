@@ -18,8 +18,8 @@ typedef struct {
 static world agreeing(void) {
   world o = {.elbo = -3.02};
   o.v.d = 2;
-  o.v.n_part = o.v.looked = 1;
-  o.v.log_absent = -HUGE_VAL;
+  o.v.n_part = o.v.search.looked = 1;
+  o.v.search.log_absent = -HUGE_VAL;
   o.peak = (atvi_peak){.log_pi = -1, .log_evidence = -3};
   o.w.c.n = N;
   o.w.psis.khat = 0.2;
@@ -37,8 +37,8 @@ static void check(world *o, const char *text) {
   const atvi_column column[2] = {{.name = "a"}, {.name = "b"}};
   CHECK_OK(atvi_draws_new(ctx, 1, 1, 2, 2, column, false, &d));
   o->w.c.log_pi = o->log_pi;
-  o->v.modes.n = 1;
-  o->v.modes.mode = &o->peak;
+  o->v.search.modes.n = 1;
+  o->v.search.modes.mode = &o->peak;
   d->made->log_evidence = -3, d->made->log_evidence_se = 0.01;
   d->made->elbo = o->elbo, d->made->exact = o->exact;
   CHECK_OK(atvi_infer_vi_self_check(&o->v, &o->w, d));
@@ -79,7 +79,7 @@ static void evidences_that_disagree(void) {
 
 static void modes_still_found(void) {
   world o = agreeing();
-  o.v.unsettled = 0.14;
+  o.v.search.unsettled = 0.14;
   check(&o, "The last search for modes still found new ones, with 14 % of the posterior");
   o.exact = 1; /* chains that start from the draws do not find them either */
   check(&o, "The last search for modes still found new ones, with 14 % of the posterior");
@@ -87,11 +87,11 @@ static void modes_still_found(void) {
 
 static void points_where_the_draws_are_not(void) {
   world o = agreeing();
-  o.v.log_absent = -3 + log(0.5);
+  o.v.search.log_absent = -3 + log(0.5);
   check(&o, "The log evidence is -3.00, but points annealed from the prior find 50 % as much");
-  o.v.looked = 0; /* a component came since */
+  o.v.search.looked = 0; /* a component came since */
   check(&o, NULL);
-  o.v.uncovered = 0.2;
+  o.v.search.uncovered = 0.2;
   check(&o, "Points annealed from the prior find 20 % of the posterior");
 }
 

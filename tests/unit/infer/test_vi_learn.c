@@ -163,7 +163,7 @@ static void what_is_unlearned_leaves_nothing(void) {
   CHECK(found && atvi_infer_vi_can_learn(v));
   CHECK_OK(atvi_infer_vi_learn(v, &top, &enough));
   for (int i = 0; i < 4; i++) folds += v->space->map[i].kind == ATVI_MAP_SURJECTION;
-  CHECK(enough && folds > 0 && v->lessons && !v->space->stand_in && v->gained > 0);
+  CHECK(enough && folds > 0 && v->lessons && !v->space->stand_in && v->outcome.gained > 0);
   atvi_infer_vi_unlearn(v);
   for (int i = 0; i < 4; i++) CHECK_INT(v->space->map[i].kind, ATVI_MAP_PROBIT);
   CHECK(!v->lessons);

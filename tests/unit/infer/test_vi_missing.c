@@ -62,11 +62,11 @@ static void the_other_mode_is_measured(void) {
       toy t = {.lik = two};
       toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
       inside *w = with_mode(&t, k, (uint64_t)seed, 2);
-      const atvi_cloud *c = &w->v.missing;
-      CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &w->v.log_missing));
+      const atvi_cloud *c = &w->v.search.missing;
+      CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.search.missing, &w->v.search.log_missing));
       CHECK(c->n >= 64 && c->n == c->cap);
-      mean += exp(w->v.log_missing - log_mass(!k)) / seeds;
-      CHECK_ABS(w->v.log_missing, log_mass(!k), 2); /* some 64 points: two standard errors or so */
+      mean += exp(w->v.search.log_missing - log_mass(!k)) / seeds;
+      CHECK_ABS(w->v.search.log_missing, log_mass(!k), 2); /* some 64 points: two standard errors or so */
       double there = 0;
       for (atvi_idx j = 0; j < c->n; j++) {
         double x = w->v.space->map[0].loc + w->v.space->map[0].scale * c->x[j];
@@ -88,8 +88,8 @@ static void nothing_is_missing(void) {
   *second = w->v.part[0];
   place(w, 0, &second->at);
   second->log_evidence = log_mass(0);
-  CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &w->v.log_missing));
-  CHECK(w->v.log_missing < log_mass(0) - 7);
+  CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.search.missing, &w->v.search.log_missing));
+  CHECK(w->v.search.log_missing < log_mass(0) - 7);
   inside_free(w);
 }
 
@@ -105,10 +105,10 @@ static void what_draws_reach_is_not_absent(void) {
     *second = w->v.part[0];
     place(w, 0, &second->at);
     second->log_evidence = log_mass(0) - (far ? 16 : 4);
-    CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &w->v.log_missing));
-    CHECK_ABS(w->v.log_missing, log_mass(0), 2);
-    CHECK_OK(atvi_infer_vi_absent(&w->v, &w->v.missing, w->v.log_missing, &absent));
-    CHECK(far ? absent == w->v.log_missing : absent == -HUGE_VAL);
+    CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.search.missing, &w->v.search.log_missing));
+    CHECK_ABS(w->v.search.log_missing, log_mass(0), 2);
+    CHECK_OK(atvi_infer_vi_absent(&w->v, &w->v.search.missing, w->v.search.log_missing, &absent));
+    CHECK(far ? absent == w->v.search.log_missing : absent == -HUGE_VAL);
     inside_free(w);
   }
 }
@@ -175,9 +175,9 @@ static void threads_do_not_matter(void) {
     toy t = {.lik = two};
     toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
     inside *w = with_mode(&t, 0, 5, 1 + 2 * k);
-    CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.missing, &log_missing[k]));
-    CHECK(w->v.missing.n >= 16);
-    memcpy(x[k], w->v.missing.x, sizeof x[k]);
+    CHECK_OK(atvi_infer_vi_missing(&w->v, &w->v.search.missing, &log_missing[k]));
+    CHECK(w->v.search.missing.n >= 16);
+    memcpy(x[k], w->v.search.missing.x, sizeof x[k]);
     inside_free(w);
   }
   CHECK(log_missing[0] == log_missing[1] && memcmp(x[0], x[1], sizeof x[0]) == 0);
@@ -234,10 +234,10 @@ static void alternatives_are_combined(void) {
     inside *w = inside_new(&t, &o, 2);
     w->v.part[0].log_evidence = -HUGE_VAL; /* q has nothing of it */
     CHECK_OK(atvi_infer_vi_seek(&w->v));
-    CHECK(w->v.modes.n > 0);
+    CHECK(w->v.search.modes.n > 0);
     for (int j = 0; j < COMBINED; j++) {
       double theta, ldj;
-      atvi_transform_map_fwd(&w->v.space->map[j], 1, &w->v.modes.mode[0].x[j], &theta, &ldj);
+      atvi_transform_map_fwd(&w->v.space->map[j], 1, &w->v.search.modes.mode[0].x[j], &theta, &ldj);
       CHECK_MSG(fabs(theta - 6) < 0.15, "seed %d: x[%d] = %.3f", (int)seed, j, theta);
     }
     inside_free(w);

@@ -128,7 +128,7 @@ static double largest(const double *a, const double *b, atvi_idx from, atvi_idx 
 static bool look_at_blocks(void *user) {
   watch *s = user;
   atvi_vi *v = &s->w->v;
-  int now = v->rungs - 1;
+  int now = v->progress.rungs - 1;
   CHECK(now == 0 || now == 1);
   if (now == 1 && s->seen[1]++ == 0) memcpy(s->frozen, s->w->m->phi, (size_t)v->size * sizeof(double));
   if (now == 0) s->seen[0]++;
@@ -182,7 +182,7 @@ static void training_ends_when_it_is_enough(void) {
   size_t bytes = (size_t)v->size * sizeof(double);
   double *phi = malloc(bytes);
   memcpy(phi, w->m->phi, bytes);
-  int before = v->steps;
+  int before = v->progress.steps;
   atvi_vi_rounds_opts r = {.beta = 1,
                            .step = ladder.step,
                            .most = 20,
@@ -191,13 +191,13 @@ static void training_ends_when_it_is_enough(void) {
                            .thorough = true,
                            .enough = always};
   CHECK(atvi_infer_vi_rounds(v, w->m, &r).done);
-  CHECK_INT(v->steps - before, 50);
+  CHECK_INT(v->progress.steps - before, 50);
   CHECK(memcmp(w->m->phi, phi, bytes) != 0);
   free(phi);
   r.enough = NULL;
   atvi_vi_trained all = atvi_infer_vi_rounds(v, w->m, &r);
   CHECK(all.done && !all.enough);
-  CHECK_MSG(v->steps - before > 2 * 50, "%d steps", v->steps - before);
+  CHECK_MSG(v->progress.steps - before > 2 * 50, "%d steps", v->progress.steps - before);
   inside_free(w);
 }
 
