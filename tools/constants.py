@@ -6,8 +6,8 @@ tools/constants.py           their number, by file
 tools/constants.py --table   a row for each, as Markdown
 tools/constants.py --check   fails where one has no comment, or two of one name have different values
 
-A number whose comment begins with "memory:", "time:", "words:" or "input:" is counted apart: no fit depends on it but by rounding, by what the user may ask for, or by
-how a message reads.
+A number whose comment begins with "memory:", "time:", "words:" or "input:" is counted apart: no fit depends on it but by rounding, by what the user may ask for or is
+refused, or by which messages there are and how they read.
 
 Counted: rows of ATVI_VI_TUNABLES, macros, enumerators and `static const` numbers whose value is written as a number. Not counted: flags and kinds
 (enumerators without a value, or with powers of two from 1 up), and sizes that another name gives.

@@ -16,9 +16,9 @@
 enum {
   BLOCK = ATVI_BATCH / 4, /* parameters differenced at a time: two points each */
   POINTS =
-      6, /* points at which the gradient of a user is compared: what holds at most of them is no accident */
+      6, /* input: points at which the gradient of a user is compared: what holds at most of them is no accident */
   MOST =
-      1024, /* parameters compared at one point, the next ones at the next: work grows with the square of their number */
+      1024, /* input: parameters compared at one point, the next ones at the next: work grows with the square of their number */
 };
 /* Steps in units of the width. The first is best for a smooth f in double precision; the next is tried while
  * those before disagree. Differences relative to the gradient that are no larger than the first step agree, as rounding makes them; ten times as

@@ -20,7 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDE 0.6 /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
+#define WIDE                                                                                                 \
+  0.6 /* words: share of the prior variance: 0.8 of the standard deviation, less some for the floor */
 #define SMALL_PART 0.15 /* words: share of the largest coefficient below which a coefficient is not named */
 
 typedef struct {

@@ -19,7 +19,8 @@ enum {
   BETWEEN = 2 * ATVI_BETWEEN - 1, /* points on the way between two peaks: twice as close */
   WAY = ATVI_BETWEEN + 1,         /* on the way from a draw: itself, points between, and the peak */
   ASKED = ATVI_VI_PROBES,         /* draws of each hill that are asked */
-  STRATA = 8, /* that they are divided into, so that the last is about as small a share as one of them */
+  STRATA =
+      8, /* words: parts that they are divided into, so that the last is about as small a share as one of them */
   PER = ASKED / STRATA /* draws asked in each */
 };
 

@@ -122,7 +122,7 @@ enum {
 #define ATVI_ROUNDED                                                                                         \
   1e-6 /* of 1 + the size of a log density, or of a maximum of one: what rounding makes of 0 */
 #define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
-#define ATVI_RIVAL 5.0      /* nats below the best within which modes are reported: 1 draw in 150 */
+#define ATVI_RIVAL 5.0      /* words: nats below the best within which modes are reported: 1 draw in 150 */
 #define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */
 /* Nats by which an estimate may err, its variance or its standard error: integrals over blocks, an end of a climb, an evidence of chains. */
 #define ATVI_ROUGH 0.5
