@@ -15,8 +15,6 @@
 enum {
   TESTED = 2 * ATVI_LANES, /* draws at whose images the density is compared */
 };
-#define APART                                                                                                \
-  1.0 /* standard deviations between a mean and that of its image, at least: closer, they are not separate */
 
 typedef struct {
   atvi_evaluator *ev;
@@ -58,13 +56,12 @@ double atvi_infer_mirror_gap(const atvi_mirror *m, atvi_idx d, const atvi_mirror
   return gap;
 }
 
-/* The same for the candidate, from the moments. */
+/* Whether the candidate moves a mean by more than a standard deviation: images that are closer are not separate. */
 static bool is_apart(const search *s) {
   const atvi_mirror *m = &s->next;
   for (atvi_idx i = 0; i < s->d; i++) {
     double sd = fmax(s->sd[i], s->sd[m->from[i]]);
-    if (moves(m, i) && fabs(s->mean[i] - m->at[i] - m->sign[i] * s->mean[m->from[i]]) > APART * sd)
-      return true;
+    if (moves(m, i) && fabs(s->mean[i] - m->at[i] - m->sign[i] * s->mean[m->from[i]]) > sd) return true;
   }
   return false;
 }
@@ -188,14 +185,14 @@ static void connect(const search *s, signs *g, const slopes *b, atvi_idx i, atvi
 
 static bool is_mirrored_box(const atvi_param *p) { return p->lower == -p->upper; }
 
-/* Parameters without a preferred sign when all others are 0. False: none of them is away from 0. */
+/* Parameters without a preferred sign when all others are 0. False: none of them is away from 0, half a standard deviation as its image is as far on the other side. */
 static bool begin_signs(const search *s, signs *g, const slopes *b) {
   bool any = false;
   for (atvi_idx i = 0; i < s->d; i++) {
     g->with[i] = i;
     if (is_mirrored_box(&s->t->param[i]) && s->size[i] > 0 && isfinite(s->size[i])) g->of[g->n++] = i;
   }
-  for (atvi_idx k = 0; k < g->n; k++) any = any || fabs(s->mean[g->of[k]]) > 0.5 * APART * s->sd[g->of[k]];
+  for (atvi_idx k = 0; k < g->n; k++) any = any || 2 * fabs(s->mean[g->of[k]]) > s->sd[g->of[k]];
   if (!any) return false;
   run_slopes(s, g, b, 0, 1);
   if (b->outcome[0] != ATVI_RUN_OK) return false;
@@ -203,7 +200,7 @@ static bool begin_signs(const search *s, signs *g, const slopes *b) {
   for (atvi_idx k = 0; k < g->n; k++) {
     atvi_idx i = g->of[k];
     g->fixed[i] = !(fabs(b->grad[i]) * s->size[i] <= rounding(b->lik[0]));
-    any = any || (!g->fixed[i] && fabs(s->mean[i]) > 0.5 * APART * s->sd[i]);
+    any = any || (!g->fixed[i] && 2 * fabs(s->mean[i]) > s->sd[i]);
   }
   return any;
 }
