@@ -23,6 +23,7 @@
 #include "atvi/draws.h"
 #include "core/core.h"
 #include "infer/elbo.h"
+#include "infer/vi_tuning.h"
 #include "model/evaluator.h"
 
 /* Starting points: draws from the prior that can be evaluated, and a choice among them. */
@@ -108,10 +109,10 @@ enum {
   /* input: largest effective size that can be asked for: all draws are kept in memory */
   ATVI_CHAINS_ESS_MOST = 100000,
   /* states per chain without which nothing is delivered: R-hat splits chains and needs two in each half */
-  ATVI_CHAINS_LEAST = 4,
-  /* states per chain that the criteria need, and for which there is always room: R-hat of fewer is noise */
-  ATVI_CHAINS_JUDGED = 100
+  ATVI_CHAINS_LEAST = 4
 };
+/* States per chain that the criteria need, and for which there is always room: by chance R-hat of n states is off by up to 1 / n. */
+#define ATVI_CHAINS_JUDGED ((atvi_idx)(1 / ATVI_SLIGHT))
 
 /* What the methods have in common; max_iter is that of ram. */
 atvi_chains_opts atvi_infer_chains_defaults(void);

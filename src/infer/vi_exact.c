@@ -19,10 +19,11 @@ enum {
   L = ATVI_LANES,
   CHAINS = ATVI_EXACT_CHAINS,
   GROUPS = CHAINS / L,
-  WARMUP = 200,            /* iterations; steps that are adapted settle within half of them */
   ADAPT = 5,               /* iterations between two changes of the steps: 160 moves of all chains */
   KEEP_MIN = ATVI_VI_LOOK, /* iterations before the criteria are looked at: what q misses is found late */
 };
+/* Iterations: steps that are adapted settle within half of them, and the other half is judged. */
+#define WARMUP (2 * ATVI_CHAINS_JUDGED)
 #define TAIL 0.2 /* of the effective size wanted is wanted of the largest hundredth of the weights */
 
 typedef struct {
@@ -129,7 +130,7 @@ static int lines_needed(const sampler *s) {
 
 static atvi_idx warm_up(void *self) {
   sampler *s = self;
-  int blocks = WARMUP / ADAPT, b = (int)(s->c.done / ADAPT) - 1;
+  int blocks = (int)(WARMUP / ADAPT), b = (int)(s->c.done / ADAPT) - 1;
   for (atvi_idx k = 0; k < 2 * s->v->n_part; k++) {
     if (b < 0) {
       s->moves.step[k] = pow((double)s->v->d, -0.25);
