@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
-#define NUTS_ACCEPT 0.9                /* smaller steps than by default, since none may diverge */
+/* All but a tenth: smaller steps than by default, since none may diverge. */
+#define NUTS_ACCEPT (1 - ATVI_SMALL)
 /* Training is in vain when hardly any of the draws can be evaluated, or when after this many steps their log weights still have
  * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
 enum { VAIN_STEPS = 600 };

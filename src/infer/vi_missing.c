@@ -20,7 +20,8 @@
 #include <math.h>
 #include <string.h>
 
-#define HARD 10.0 /* power of the ratio that keeps points away from where q is */
+/* Power of the ratio that keeps points away from where q is: a tenth of a nat less is an e-fold less. */
+#define HARD (1 / ATVI_SMALL)
 
 enum { AMONG = 8 }; /* points among which the nearest is taken for a near pair */
 #define FEW                                                                                                  \

@@ -24,10 +24,12 @@
 #include <string.h>
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
-#define SD_GAP 0.05 /* of an sd, by which smoothing the weights may change it */
+/* Of an sd, by which smoothing the weights may change it: a tenth of a variance. */
+#define SD_GAP (ATVI_SMALL / 2)
 #define NOISY                                                                                                \
   1.5 /* times as uncertain as the effective size says may the evidence be: by chance, with 16 blocks, hardly ever more */
-#define SD_BY_ONE 0.02 /* of a variance due to one draw: the tails of a parameter are to blame, not weights */
+/* Of a variance due to one draw, a hundredth of the sd: the tails of a parameter are to blame, not weights. */
+#define SD_BY_ONE (2 * ATVI_SLIGHT)
 
 /* ---- the store ---- */
 
