@@ -19,7 +19,7 @@
   X(round_steps, 50, "steps", "of a round, more below four dimensions: noise of its gain against cost")      \
   X(step_round, 0.005, "Adam's step",                                                                        \
     "largest of a round in three dimensions; twice that on the ladder, a tenth of it for tuning")            \
-  X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
+  X(halvings, ATVI_REPEATS, "halvings", "of the step before training ends: precision against cost")          \
   X(gain, ATVI_SLIGHT, "nats", "a round is worth: precision against cost")                                   \
   X(clip, 1 / ATVI_SMALL, "length", "of a gradient: robustness against speed")                               \
   X(outlier, 1 / ATVI_SMALL, "ninth deciles", "length of one draw's gradient: robustness against bias")      \
