@@ -209,7 +209,7 @@ static void ess_rule(judge *j) {
 
 static void short_chains(judge *j) {
   atvi_idx n = j->d->n / j->d->n_chain;
-  if (j->d->chains && n < 4)
+  if (j->d->chains && n < ATVI_CONVERGE_LEAST)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_SHORT,
         "There are only %td draws per chain: too few to tell whether the chains agree. Run longer.", n);
 }

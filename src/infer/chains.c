@@ -148,7 +148,7 @@ static void find_absent(atvi_chains *c) {
   c->live = c->m;
   memset(c->absent, 0, (size_t)c->m * sizeof *c->absent);
   atvi_kept kept = atvi_infer_chains_kept(c);
-  if (!c->plan.leaves_out || kept.n < ATVI_CHAINS_LEAST) return;
+  if (!c->plan.leaves_out || kept.n < ATVI_CONVERGE_LEAST) return;
   for (atvi_idx k = 0; k < c->m; k++)
     for (atvi_idx i = 0; i < kept.n; i++) x[k * kept.n + i] = log_density(c, k, kept.first + i);
   atvi_math_sort(c->m * kept.n, x, NULL, x + c->m * kept.n);
@@ -296,7 +296,7 @@ static bool run_on(atvi_chains *c) {
 
 double atvi_infer_chains_outlook(atvi_chains *c) {
   double share = HUGE_VAL;
-  if (atvi_infer_chains_kept(c).n < ATVI_CHAINS_LEAST) return 0;
+  if (atvi_infer_chains_kept(c).n < ATVI_CONVERGE_LEAST) return 0;
   atvi_parallel(c->ctx, c->d, judge_item, c);
   for (atvi_idx k = 0; k < c->d; k++) share = fmin(share, share_of(c, c->judged.quality[k]));
   return c->ops->further ? fmin(share, c->ops->further(c->self)) : share;
@@ -383,7 +383,7 @@ atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_d
   atvi_kept kept = atvi_infer_chains_kept(c);
   atvi_idx n = c->live * kept.n;
   *out = NULL;
-  if (kept.n < ATVI_CHAINS_LEAST)
+  if (kept.n < ATVI_CONVERGE_LEAST)
     return ATVI_FAIL(c->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
                      "ended after %td iterations per chain: too few to keep any draw", c->done);
   ATVI_TRY(atvi_infer_fit_draws_new(c->ctx, atvi_model_evaluator_target(c->ev), n, c->live, false, out));

@@ -107,9 +107,7 @@ typedef struct {
 
 enum {
   /* input: largest effective size that can be asked for: all draws are kept in memory */
-  ATVI_CHAINS_ESS_MOST = 100000,
-  /* states per chain without which nothing is delivered: R-hat splits chains and needs two in each half */
-  ATVI_CHAINS_LEAST = 4
+  ATVI_CHAINS_ESS_MOST = 100000
 };
 /* States per chain that the criteria need, and for which there is always room: by chance R-hat of n states is off by up to 1 / n. */
 #define ATVI_CHAINS_JUDGED ((atvi_idx)(1 / ATVI_SLIGHT))
@@ -295,7 +293,7 @@ bool atvi_infer_chains_on(atvi_chains *c, atvi_end *end);
 atvi_end atvi_infer_chains_loop(atvi_chains *c);
 /* Judges every parameter at the present iteration: how far the criteria are met, above 1: they are. */
 double atvi_infer_chains_outlook(atvi_chains *c);
-/* DRAWS of the states that count, with derived quantities. end: what is said of fewer than ATVI_CHAINS_LEAST
+/* DRAWS of the states that count, with derived quantities. end: what is said of fewer than ATVI_CONVERGE_LEAST
  * per chain.
  * Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
 ATVI_CHECKED atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out);

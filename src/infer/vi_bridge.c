@@ -85,7 +85,7 @@ atvi_status atvi_infer_vi_bridge(atvi_vi *v, const atvi_vi_chain_states *s, doub
   atvi_idx half = s->m / 2, middle = half * s->n;
   atvi_bridge_info a, b;
   *log_evidence = *se = NAN;
-  if (half == 0 || s->n < ATVI_CHAINS_LEAST) return ATVI_OK;
+  if (half == 0 || s->n < ATVI_CONVERGE_LEAST) return ATVI_OK;
   ATVI_TRY(bridge(v, s, 0, middle, middle, s->m - half, &a));
   ATVI_TRY(bridge(v, s, middle, s->m * s->n - middle, 0, half, &b));
   *log_evidence = (a.log_evidence + b.log_evidence) / 2;

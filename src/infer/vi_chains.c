@@ -304,7 +304,8 @@ static atvi_status run(takeover *t, atvi_draws **out) {
     atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the %s takes over",
              best.c == t->nuts ? "No-U-Turn sampler" : "exact sampler");
   if (!best.over) best.end = atvi_infer_chains_loop(best.c);
-  return atvi_infer_chains_kept(best.c).n >= ATVI_CHAINS_LEAST ? deliver(t, best.c, best.end, out) : ATVI_OK;
+  return atvi_infer_chains_kept(best.c).n >= ATVI_CONVERGE_LEAST ? deliver(t, best.c, best.end, out)
+                                                                 : ATVI_OK;
 }
 
 atvi_status atvi_infer_vi_chains(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {

@@ -231,7 +231,7 @@ static double tail_min(const job *j) {
 atvi_convergence atvi_math_converge(atvi_idx m, atvi_idx n, const double *x, double *work) {
   atvi_convergence c = {NAN, NAN, NAN, NAN};
   job j = start(m, n, x, work);
-  if (n < 4 || !order(&j)) return c;
+  if (n < ATVI_CONVERGE_LEAST || !order(&j)) return c;
   fill_table(&j);
   scores(&j, j.key, j.idx);
   c.rhat = rhat_basic(&j);

@@ -7,7 +7,8 @@
 #include "core/core.h"
 
 /* Convergence of m chains of n draws (Vehtari and others 2021). work: atvi_math_stat_work(m, n) doubles.
- * Constant or non-finite input, and n < 4, give NaN. */
+ * Constant or non-finite input, and n < ATVI_CONVERGE_LEAST, give NaN: chains are split, and each half needs two. */
+enum { ATVI_CONVERGE_LEAST = 4 };
 size_t atvi_math_stat_work(atvi_idx m, atvi_idx n);
 typedef struct {
   double rhat;     /* max of rank-normalised split and folded */
