@@ -11,8 +11,6 @@ enum {
   POWERS =
       4, /* products with the covariance by which the widest are found: neighbours need not be told apart */
 };
-#define MATTERS                                                                                              \
-  2.0 /* ratio of variances from which a direction is in the metric: trajectories that are shorter by its root pay for it */
 /* Covariances have this many places more, of ATVI_TINY of the typical size in every direction, so that directions in which no place is have a variance. */
 #define SHRINK 5.0
 
@@ -244,7 +242,8 @@ void atvi_infer_nuts_metric_learn(atvi_nuts_metric *m, atvi_idx n, double *x, do
   for (atvi_idx j = 0; j < d; j++) m->scale[j] *= sqrt(usual);
   for (atvi_idx e = 0; e < r; e++) {
     w[e] /= usual;
-    if (!isfinite(w[e]) || !(fmax(w[e], 1 / w[e]) > MATTERS)) continue;
+    /* half or twice the usual variance: trajectories that are shorter by its root pay for a direction in the metric */
+    if (!isfinite(w[e]) || !(fmax(w[e], 1 / w[e]) > 1 / ATVI_HALF)) continue;
     double *u = m->dir + m->rank * d;
     memset(u, 0, (size_t)d * sizeof *u);
     for (atvi_idx k = 0; k < r; k++)
