@@ -292,7 +292,7 @@ static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_opt
 double atvi_infer_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
                                uint64_t seed, atvi_idx n, double *x) {
   const uint32_t most =
-      (uint32_t)exp(ATVI_NEGLIGIBLE); /* so that a share of the box that is not negligible is seen */
+      (uint32_t)(1 / ATVI_TINY); /* so that a share of the box that is not negligible is seen */
   double tries = 0;
   bool moved = false;
   for (atvi_idx i = 0; i < n; i++) {

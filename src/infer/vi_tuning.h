@@ -121,9 +121,9 @@ enum {
       DBL_EPSILON) /* relative, half of the digits: of a coordinate, the way to theta and back; of a gradient */
 #define ATVI_ROUNDED                                                                                         \
   1e-6 /* of 1 + the size of a log density, or of a maximum of one: what rounding makes of 0 */
-#define ATVI_NEGLIGIBLE 7.0 /* nats below the best: a thousandth of the posterior */
-#define ATVI_RIVAL 5.0      /* words: nats below the best within which modes are reported: 1 draw in 150 */
-#define ATVI_HOPELESS 20.0  /* nats below the best: nothing is there, even if an estimate errs by some nats */
+#define ATVI_NEGLIGIBLE (-log(ATVI_TINY)) /* nats below the best: ATVI_TINY of the posterior, 6.9 */
+#define ATVI_RIVAL 5.0     /* words: nats below the best within which modes are reported: 1 draw in 150 */
+#define ATVI_HOPELESS 20.0 /* nats below the best: nothing is there, even if an estimate errs by some nats */
 /* Nats by which an estimate may err, its variance or its standard error: integrals over blocks, an end of a climb, an evidence of chains. */
 #define ATVI_ROUGH 0.5
 #define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
