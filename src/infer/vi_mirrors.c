@@ -9,8 +9,6 @@
 #include <string.h>
 
 enum { PROBES = 4 * ATVI_LANES }; /* draws of a component whose images are looked at */
-#define UNEVEN                                                                                               \
-  0.25 /* standard deviations between a mean and that of its image, at most: draws of chains have shares to a few percent */
 
 static atvi_status find(atvi_vi *v, const atvi_mirror_draws *draws) {
   if (v->search.mirrored || !v->opts.seek_modes) return ATVI_OK;
@@ -133,13 +131,13 @@ atvi_status atvi_infer_vi_mirror_peaks(atvi_vi *v, atvi_idx *n, double **x) {
 
 /* ---- the last word ---- */
 
-/* Draws that lack an image of themselves lack as much of the posterior as they have. */
+/* Draws that lack an image of themselves lack as much of the posterior as they have; those of chains have shares to a few percent. */
 atvi_status atvi_infer_vi_mirror_check(atvi_vi *v, atvi_draws *d) {
   atvi_mirror_draws draws = {d->n, d->n, d->x, d->weight};
   bool known = v->search.mirrored;
   ATVI_TRY(find(v, &draws));
   for (atvi_idx g = 0; g < v->search.mirrors.n; g++)
-    if (!known || atvi_infer_mirror_gap(&v->search.mirrors.mirror[g], v->d, &draws) > UNEVEN)
+    if (!known || atvi_infer_mirror_gap(&v->search.mirrors.mirror[g], v->d, &draws) > ATVI_PART_SD)
       return atvi_draws_say(
           d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
           "The posterior has the same density at a mirror image of the draws, in which some "

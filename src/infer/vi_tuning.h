@@ -141,7 +141,7 @@ enum {
   (2 * ATVI_FAR) /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
-/* Of a standard deviation, what shows and is still local: a step of differences at a peak, a least width, a displacement that pays for a bend. */
+/* Of a standard deviation, what shows and is still local: a step of differences at a peak, a least width, a displacement that pays for a bend, a mean that is not that of its image. */
 #define ATVI_PART_SD 0.3
 enum {
   ATVI_NEWTON = 8, /* passes of Newton steps, and lengths tried of one step, at most */
