@@ -289,7 +289,7 @@ typedef struct {
   /* Looks in a row at which what was absent had not halved. */
   int stayed;
   /* By how much k-hat was above its threshold before the last further training, and what the weights were like. */
-  double lacked, noise, sd_gap;
+  double lacked, noise, sd_gap, beyond;
   /* Log evidence of the components at the last look for what q misses. */
   double log_known;
   atvi_draws *out;
@@ -394,7 +394,7 @@ static double khat_se(const fit *f) { return (1 + f->w.psis.khat) / sqrt(3 * sqr
 static bool wants_improvement(const fit *f) {
   const atvi_vi *v = f->v;
   bool helped = lack(f) > 0 ? lack(f) <= fmax(f->lacked / 2, khat_se(f))
-                            : f->w.noise < f->noise || f->w.sd_gap < f->sd_gap;
+                            : f->w.noise < f->noise || f->w.sd_gap < f->sd_gap || f->w.beyond < f->beyond / 2;
   return v->outcome.converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && !atvi_infer_vi_over(v) &&
          f->improved < v->tuning.improve_times && (f->improved == 0 || helped);
 }
@@ -574,6 +574,7 @@ static atvi_status enter(fit *f, phase now) {
     f->lacked = lack(f);
     f->noise = f->w.noise;
     f->sd_gap = f->w.sd_gap;
+    f->beyond = f->w.beyond;
     return improve(v);
   case SPOT: return find_spot(f);
   case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);

@@ -138,6 +138,8 @@ typedef struct {
   double noise;
   /* By how much smoothing changes an sd, at most, as a share of it. */
   double sd_gap;
+  /* Share of the posterior that is beyond the largest weight, as far as their tail shows. */
+  double beyond;
   /* These are all draws that are wanted. */
   bool all;
   /* log_w counts all images of a draw: it is not log pi - log q. */

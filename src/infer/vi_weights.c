@@ -451,19 +451,24 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   w->se = error * atvi_math_psis_inflation(w->psis.khat);
   w->noise = error * sqrt(w->psis.ess);
   w->sd_gap = sd_gap(v, w);
+  w->beyond = atvi_math_psis_beyond(c->n, w->psis.khat, w->psis.excess);
   tell_weights(v, w);
   return ATVI_OK;
 }
 
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
 
+/* Of a few draws the largest weights are more, and say less. */
+static bool reaches(const atvi_vi_weights *w) { return !(w->all && w->beyond > ATVI_SLIGHT / 2); }
+
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
-  return w->psis.khat < atvi_math_psis_threshold(w->c.n) && w->sd_gap < SD_GAP && !(w->noise > NOISY);
+  return w->psis.khat < atvi_math_psis_threshold(w->c.n) && w->sd_gap < SD_GAP && !(w->noise > NOISY) &&
+         reaches(w);
 }
 
 bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
   return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess) &&
-         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP && !(w->noise > NOISY);
+         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP && !(w->noise > NOISY) && reaches(w);
 }
 
 bool atvi_infer_vi_serves(const atvi_vi_weights *w) {
@@ -624,6 +629,11 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
                           "much as their effective size "
                           "allows: part of the posterior has few draws, with large weights.",
                           w->noise);
+  if (!(m->exact > 0) && !reaches(w))
+    return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+                          "Some %.1g %% of the posterior may be where no draw was: the largest weights hold "
+                          "%.2g %% of it, with k-hat %.2f.",
+                          100 * w->beyond, 100 * w->psis.excess, w->psis.khat);
   if (!(m->exact > 0) && w->sd_gap >= SD_GAP)
     return atvi_draws_say(
         d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,

@@ -24,6 +24,17 @@ bool atvi_math_psis_permits(atvi_idx n, double khat, double excess) {
   return khat <= atvi_math_psis_threshold(n) || excess < HARMLESS;
 }
 
+/* Weights that make the tail of n. */
+static atvi_idx tail_length(atvi_idx n) {
+  double count = (double)n;
+  return (atvi_idx)ceil(fmin(0.2 * count, 3 * sqrt(count)));
+}
+
+double atvi_math_psis_beyond(atvi_idx n, double khat, double excess) {
+  double m = (double)tail_length(n), k = fmin(khat, 1);
+  return excess * fmin(((fabs(k) < 1e-6 ? log(m) : (pow(m, k) - 1) / k) + 1) / m, 1);
+}
+
 #define TOP_MOST 0.5         /* of the sum: above, one draw decides */
 #define LOG_MEAN_SE_MOST 0.5 /* nats: above, the mean is known by its order of magnitude alone */
 
@@ -122,10 +133,9 @@ static void level_ties(atvi_idx n, const double *raw, double *smooth) {
 
 /* raw[n] ascending, largest 0, are log weights; smooth[n] = weights with the tail smoothed. Sets khat and n_tail. */
 static void smooth_tail(atvi_idx n, const double *raw, double *smooth, atvi_psis_info *info) {
-  double count = (double)n;
   for (atvi_idx i = 0; i < n; i++) smooth[i] = exp(raw[i]);
   if (n < MIN_DRAWS) return;
-  atvi_idx at = n - (atvi_idx)ceil(fmin(0.2 * count, 3 * sqrt(count))) - 1;
+  atvi_idx at = n - tail_length(n) - 1;
   double cutoff = fmax(raw[at], LOG_TINY), above = 0, all = 0;
   for (atvi_idx i = 0; i < n; i++) {
     all += smooth[i];

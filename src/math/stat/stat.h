@@ -76,6 +76,10 @@ double atvi_math_psis_threshold(atvi_idx n);
  * below 0.5 %). */
 bool atvi_math_psis_permits(atvi_idx n, double khat, double excess);
 
+/* The part of the integral that lies beyond the largest of n weights, by the tail that was fitted to them: of its m largest, with the shape khat and a part `excess`
+ * of the sum above their threshold, the generalised Pareto distribution has ((m^khat - 1)/khat + 1)/m of that where none of m draws is expected. NaN where khat is. */
+double atvi_math_psis_beyond(atvi_idx n, double khat, double excess);
+
 /* Whether weights speak with one voice: none has more than half of their sum before smoothing (top), and the log of their mean is known to
  * half a nat (se). Where not, what was seen once may be most of the posterior, whatever khat says of the smoothed tail. NaN: not known,
  * which is no objection. */

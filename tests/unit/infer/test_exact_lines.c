@@ -201,7 +201,8 @@ static void necks_are_entered(void) {
     atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     o.exact = ATVI_EXACT_ON;
-    o.exact_iter = 6000;
+    o.exact_iter = 12000;
+    o.ess = 1e4; /* all of them: chains that stop early may not have forgotten that q lacks the neck */
     fitted f = fit_on(&t, &o, 2);
     /* whether these iterations are enough is up to q, and reported; the answer is right in either case */
     CHECK(f.d->made->end == ATVI_END_DONE || f.d->made->end == ATVI_END_LIMIT);

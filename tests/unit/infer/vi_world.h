@@ -95,7 +95,8 @@ static TEST_UNUSED inside *inside_new(const toy *t, const atvi_vi_opts *o, int t
   inside *w = calloc(1, sizeof *w);
   CHECK(w != NULL);
   atvi_vi *v = &w->v;
-  *v = (atvi_vi){.ctx = test_ctx(), .opts = *o, .tuned = NAN, .begun_s = atvi_clock_s()};
+  *v = (atvi_vi){
+      .ctx = test_ctx(), .opts = *o, .outcome = {.tuned = NAN}, .progress = {.begun_s = atvi_clock_s()}};
   atvi_ctx_set_threads(v->ctx, threads);
   CHECK_OK(atvi_model_evaluator_new(v->ctx, &t->target, &v->ev));
   CHECK_OK(atvi_infer_vi_open(v));

@@ -265,9 +265,29 @@ static void one_voice(void) {
   CHECK(atvi_math_weights_few(0.09) && !atvi_math_weights_few(0.11) && !atvi_math_weights_few(NAN));
 }
 
-TESTS({"tails", tails_have_an_index}, {"voice", one_voice}, {"oracle", agrees_with_the_formulas},
-      {"pareto", finds_the_shape_of_pareto_tails}, {"ratios", importance_ratios},
-      {"evidence", evidence_of_a_normal}, {"order", order_is_kept_and_ties_stay},
-      {"failed", failed_draws_weigh_nothing}, {"special", special_sets_are_defined},
-      {"few", few_none_and_infinite}, {"threshold", threshold},
+/* Of weights u^-k, u uniform, the integral over u < 1/n of what is above the weight of u = m/n, as a part of that over u < m/n. */
+static double pareto_beyond(double n, double m, double k) {
+  double above = pow(m / n, -k);
+  return (pow(n, k - 1) / (1 - k) - above / n) / (pow(m / n, 1 - k) / (1 - k) - above * m / n);
+}
+
+static void tells_what_is_beyond(void) {
+  const atvi_idx n[] = {100, 4000, 131072};
+  for (int i = 0; i < 3; i++) {
+    double m = ceil(fmin(0.2 * (double)n[i], 3 * sqrt((double)n[i])));
+    for (double k = -0.9; k < 1; k += 0.2)
+      CHECK_REL(atvi_math_psis_beyond(n[i], k, 0.137), 0.137 * pareto_beyond((double)n[i], m, k), 1e-9);
+    CHECK_REL(atvi_math_psis_beyond(n[i], 0, 0.137), 0.137 * (log(m) + 1) / m, 1e-9);
+    CHECK_REL(atvi_math_psis_beyond(n[i], 1e-5, 0.137), 0.137 * (log(m) + 1) / m, 1e-3);
+    CHECK_REL(atvi_math_psis_beyond(n[i], 1, 0.137), 0.137, 1e-12);
+    CHECK_REL(atvi_math_psis_beyond(n[i], 3.7, 0.137), 0.137, 1e-12);
+    CHECK(isnan(atvi_math_psis_beyond(n[i], NAN, NAN)));
+  }
+}
+
+TESTS({"beyond", tells_what_is_beyond}, {"tails", tails_have_an_index}, {"voice", one_voice},
+      {"oracle", agrees_with_the_formulas}, {"pareto", finds_the_shape_of_pareto_tails},
+      {"ratios", importance_ratios}, {"evidence", evidence_of_a_normal},
+      {"order", order_is_kept_and_ties_stay}, {"failed", failed_draws_weigh_nothing},
+      {"special", special_sets_are_defined}, {"few", few_none_and_infinite}, {"threshold", threshold},
       {"excess", excess_is_the_weight_above_the_cutoff}, {"fit", fit_of_quantiles})
