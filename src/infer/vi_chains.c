@@ -12,6 +12,7 @@
 #include "infer/vi_exact.h"
 #include "math/stat/stat.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
@@ -230,20 +231,23 @@ static atvi_status tell_modes(takeover *t, atvi_draws *d) {
 
 static atvi_status say_sampler(const takeover *t, const atvi_chains *c, atvi_draws *d) {
   bool asked = t->v->opts.exact == ATVI_EXACT_ON;
+  char why[128], needed[256];
+  atvi_infer_vi_refusal(t->w, sizeof why, why);
+  snprintf(needed, sizeof needed,
+           "The approximation could not be corrected by weights (%s), so these are draws of the", why);
   if (c == t->nuts)
     return atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_NUTS_NEEDED,
-        "The approximation could not be corrected by weights, so these are draws of the No-U-Turn sampler: "
-        "%td chains that start from %s, %td iterations each, exact in the limit.",
-        c->m, atvi_infer_vi_hopeless(t->w) ? "draws of the prior" : "the approximation", c->done);
+        "%s No-U-Turn sampler: %td chains that start from %s, %td iterations each, exact in the limit.",
+        needed, c->m, atvi_infer_vi_hopeless(t->w) ? "draws of the prior" : "the approximation", c->done);
   return atvi_draws_say(
       d, ATVI_NOTE, asked ? ATVI_CODE_EXACT_ASKED : ATVI_CODE_EXACT_NEEDED,
-      "%s: %td chains that start from the approximation and use it for their moves, %td iterations each, "
+      "%s exact sampler%s: %td chains that start from the approximation and use it for their moves, %td "
+      "iterations each, "
       "exact in the limit. %.2g %% of the jumps by which a chain may go anywhere in the posterior at once "
       "were accepted.",
-      asked ? "These are draws of the exact sampler, as asked for"
-            : "The approximation could not be corrected by weights, so these are draws of the exact sampler",
-      c->m, c->done, 100 * d->made->accept);
+      asked ? "These are draws of the" : needed, asked ? ", as asked for" : "", c->m, c->done,
+      100 * d->made->accept);
 }
 
 static atvi_status deliver(takeover *t, const atvi_chains *c, atvi_end end, atvi_draws **out) {

@@ -388,6 +388,8 @@ void atvi_infer_vi_weights_free(atvi_vi_weights *w); /* zeroed is fine */
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w);
 /* The weights may be used. */
 bool atvi_infer_vi_permits(const atvi_vi_weights *w);
+/* Why weights cannot be used, in a few words, to out[size]. */
+void atvi_infer_vi_refusal(const atvi_vi_weights *w, size_t size, char *out);
 /* And they are an answer: worth enough of their draws that the verdict does not warn of it. */
 bool atvi_infer_vi_serves(const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */

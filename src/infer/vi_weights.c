@@ -475,6 +475,22 @@ bool atvi_infer_vi_serves(const atvi_vi_weights *w) {
   return atvi_infer_vi_permits(w) && !atvi_math_weights_few(w->psis.ess / (double)w->c.n);
 }
 
+void atvi_infer_vi_refusal(const atvi_vi_weights *w, size_t size, char *out) {
+  const atvi_psis_info *p = &w->psis;
+  if (!atvi_math_psis_permits(w->c.n, p->khat, p->excess))
+    snprintf(out, size, "k-hat %.2f", p->khat);
+  else if (!atvi_math_weights_agree(w->top, w->se))
+    snprintf(out, size, "a few draws have most of the weight");
+  else if (w->noise > NOISY)
+    snprintf(out, size, "parts of its draws differ by %.1f times what their effective size allows", w->noise);
+  else if (w->sd_gap >= SD_GAP)
+    snprintf(out, size, "an sd depends by %.0f %% on a few large weights", 100 * w->sd_gap);
+  else if (!reaches(w))
+    snprintf(out, size, "the largest weights leave %.1g %% of the posterior beyond them", 100 * w->beyond);
+  else
+    snprintf(out, size, "it does not reach all of the posterior");
+}
+
 bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
   atvi_idx n = w->c.n, most = n - n / 100;
   double *x = w->work, sum = 0, square = 0;
@@ -629,7 +645,7 @@ atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w,
                           "much as their effective size "
                           "allows: part of the posterior has few draws, with large weights.",
                           w->noise);
-  if (!(m->exact > 0) && !reaches(w))
+  if (!(m->exact > 0) && !reaches(w) && w->psis.khat < atvi_math_psis_threshold(w->c.n))
     return atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
                           "Some %.1g %% of the posterior may be where no draw was: the largest weights hold "
                           "%.2g %% of it, with k-hat %.2f.",
