@@ -140,6 +140,8 @@ typedef struct {
   double sd_gap;
   /* Share of the posterior that is beyond the largest weight, as far as their tail shows. */
   double beyond;
+  /* Share of the weights that are so large that q lacks the posterior there. */
+  double lacking;
   /* These are all draws that are wanted. */
   bool all;
   /* log_w counts all images of a draw: it is not log pi - log q. */

@@ -452,14 +452,19 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   w->noise = error * sqrt(w->psis.ess);
   w->sd_gap = sd_gap(v, w);
   w->beyond = atvi_math_psis_beyond(c->n, w->psis.khat, w->psis.excess);
+  w->lacking = 0;
+  for (atvi_idx j = 0; j < c->n; j++)
+    w->lacking += w->w[j] * (double)c->n > exp(v->tuning.missed) ? w->w[j] : 0;
   tell_weights(v, w);
   return ATVI_OK;
 }
 
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
 
-/* Of a few draws the largest weights are more, and say less. */
-static bool reaches(const atvi_vi_weights *w) { return !(w->all && w->beyond > ATVI_SLIGHT / 2); }
+/* Of a few draws the largest weights are more, and say less; so do those that are hardly larger than the others, however they fall off. */
+static bool reaches(const atvi_vi_weights *w) {
+  return !(w->all && w->beyond > ATVI_SLIGHT / 2 && w->lacking > ATVI_SLIGHT);
+}
 
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
   return w->psis.khat < atvi_math_psis_threshold(w->c.n) && w->sd_gap < SD_GAP && !(w->noise > NOISY) &&
