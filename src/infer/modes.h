@@ -39,7 +39,7 @@ atvi_modes_opts atvi_infer_modes_defaults(void); /* 60, 8 */
  * taken for what they are. *out may hold modes that are known, as from an earlier call: where log pi is still what it
  * was, they are not climbed or measured again; elsewhere they are starts. opts NULL: defaults. Pieces of *out come from pool. The result does not depend on the number of
  * threads. A stop request ends it early with the best end so far, if there is any.
- * Errors: ENOMEM; *out is then empty. */
+ * Errors: ENOMEM; *out is then what it was. */
 ATVI_CHECKED atvi_status atvi_infer_modes_find(const atvi_space *s, const atvi_modes_opts *opts,
                                                atvi_pool *pool, atvi_idx n_start, const double *start,
                                                atvi_modes *out);

@@ -67,11 +67,7 @@ bool atvi_infer_vi_is_enough(const atvi_vi *v, double part, double runs, const a
 }
 
 bool atvi_infer_vi_is_sound(const atvi_vi *v, const atvi_vi_weights *w) {
-  atvi_vi_worth worth = {.permits = atvi_infer_vi_permits(w)};
-  double n = (double)w->c.n, wild = exp(v->tuning.missed);
-  for (atvi_idx j = 0; j < w->c.n; j++) {
-    worth.top = fmax(worth.top, w->w[j] * n);
-    worth.lacking += w->w[j] * n > wild ? w->w[j] : 0;
-  }
+  atvi_vi_worth worth = {.permits = atvi_infer_vi_permits(w), .lacking = w->lacking};
+  for (atvi_idx j = 0; j < w->c.n; j++) worth.top = fmax(worth.top, w->w[j] * (double)w->c.n);
   return is_sound(v, 1, &worth);
 }

@@ -515,6 +515,7 @@ static atvi_status climb_from(atvi_vi *v, atvi_idx n, const double *start) {
   opts.most = ATVI_VI_PARTS;
   opts.late = is_late;
   opts.user = v;
+  if (n == 0) return ATVI_OK;
   peaks_lacking(v, &before);
   ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->search.modes));
   peaks_lacking(v, &now);
