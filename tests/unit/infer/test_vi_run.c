@@ -607,12 +607,37 @@ static void survives_faults(void) {
   CHECK(sweep.refused > 10);
 }
 
-TESTS({"kept", kept_draws_have_honest_errors}, {"constants", constants_are_a_table},
-      {"defaults", defaults_are_what_they_say}, {"refused", wrong_options_are_refused},
-      {"enough", training_ends_when_it_is_enough}, {"pays", training_ends_when_it_does_not_pay},
-      {"kept", a_component_that_fits_is_kept}, {"ladders", given_ladders_work},
-      {"frozen", frozen_blocks_do_not_move}, {"tuning", tuning_helps_a_flow_that_is_not_done},
-      {"undone", tuning_is_kept_or_undone}, {"tuned", tuned_says_what_happened},
-      {"stop", stopping_leaves_usable_draws}, {"limits", limits_are_kept_to},
-      {"size", effective_size_is_reached}, {"same", threads_and_repetition_do_not_matter},
-      {"plain", plain_normals_serve_too}, {"faults", survives_faults})
+/* Weights whose tail leaves too much beyond the largest are refused, with a reason, but neither those of a first look nor those that are hardly larger than the others. */
+static void long_tails_are_refused(void) {
+  char why[128];
+  atvi_vi_weights w = {.c = {.n = 40000}, .psis = {.khat = 0.5, .excess = 0.07}, .top = 0.01, .se = 0.01};
+  w.all = true;
+  w.noise = 1;
+  w.beyond = 0.0049;
+  w.lacking = 0.03;
+  CHECK(atvi_infer_vi_permits(&w) && atvi_infer_vi_tail_fits(&w));
+  w.beyond = 0.0061;
+  CHECK(!atvi_infer_vi_permits(&w) && !atvi_infer_vi_tail_fits(&w));
+  atvi_infer_vi_refusal(&w, sizeof why, why);
+  CHECK_STR(why, "the largest weights leave 0.6 % of the posterior beyond them");
+  w.all = false;
+  CHECK(atvi_infer_vi_permits(&w) && atvi_infer_vi_tail_fits(&w));
+  w.all = true;
+  w.lacking = 0.0093;
+  CHECK(atvi_infer_vi_permits(&w) && atvi_infer_vi_tail_fits(&w));
+  w.psis.khat = 0.83;
+  CHECK(!atvi_infer_vi_permits(&w));
+  atvi_infer_vi_refusal(&w, sizeof why, why);
+  CHECK_STR(why, "k-hat 0.83");
+}
+
+TESTS({"long-tails", long_tails_are_refused}, {"kept", kept_draws_have_honest_errors},
+      {"constants", constants_are_a_table}, {"defaults", defaults_are_what_they_say},
+      {"refused", wrong_options_are_refused}, {"enough", training_ends_when_it_is_enough},
+      {"pays", training_ends_when_it_does_not_pay}, {"kept", a_component_that_fits_is_kept},
+      {"ladders", given_ladders_work}, {"frozen", frozen_blocks_do_not_move},
+      {"tuning", tuning_helps_a_flow_that_is_not_done}, {"undone", tuning_is_kept_or_undone},
+      {"tuned", tuned_says_what_happened}, {"stop", stopping_leaves_usable_draws},
+      {"limits", limits_are_kept_to}, {"size", effective_size_is_reached},
+      {"same", threads_and_repetition_do_not_matter}, {"plain", plain_normals_serve_too},
+      {"faults", survives_faults})
