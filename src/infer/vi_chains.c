@@ -136,9 +136,9 @@ static double divergences(const atvi_chains *c) { return told(c).divergences; }
 /* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
 static bool is_sound(const atvi_chains *c) { return divergences(c) == 0 && told(c).ebfmi > ATVI_VI_WORTH; }
 
-/* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and lines that take five points each. */
+/* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and all lines, as q is wrong, of five points each. */
 static double first_runs(const atvi_chains *exact) {
-  return (double)(exact->m * exact->plan.first_check) * (1 + ATVI_EXACT_LEAPS / 2 + 5);
+  return (double)(exact->m * exact->plan.first_check) * (1 + ATVI_EXACT_LEAPS / 2 + 5 * ATVI_EXACT_LINES);
 }
 
 /* Only divergences that stay with smaller steps, which nuts takes after the first checkpoint, are those of the posterior. */
