@@ -42,6 +42,9 @@ static const double STEPS_MOST = 1e15;
  * many states over many stops would fill memory, and are computed again. */
 enum { KEEP_STATES = 32, KEEP_STATES_STOPS = 1 << 16 };
 
+/* Memory: of a tape, 64 MiB, 7 500 steps of 22 states. Longer runs go on without it, and begin anew if they arrive. */
+static const double TAPE_BYTES = 1 << 26;
+
 static bool adaptive(const atvi_ode *o) { return o->method == ATVI_ODE_RK45 || o->method == ATVI_ODE_STIFF; }
 
 static atvi_status check_stops(atvi_ctx *ctx, const atvi_ode *o) {
@@ -238,6 +241,7 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->tape.stride =
       sizeof(atvi_ode_record) + (size_t)(w->tape.keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
   if (o->n_delay) w->tape.stride += atvi_ode_delay_room(o->n) * sizeof(double);
+  w->tape.most = (atvi_idx)(TAPE_BYTES / w->tape.stride);
   for (int l = 0; l < ATVI_LANES; l++) w->prog.one[l] = 1;
   if (o->steady) w->prog.frozen = w->prog.start;
   if (stiff) fill_dense(w);

@@ -204,6 +204,13 @@ static void fail_hopeless(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) 
   }
 }
 
+/* A run of as many steps will most likely fail, and its tape would be a gigabyte for nothing. */
+static void go_untaped(atvi_ode_work *w) {
+  w->tape.on = false;
+  w->tape.beyond = w->run;
+  w->trial.ys = w->trial.stages;
+}
+
 static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
@@ -265,6 +272,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     }
     if (fresh & w->run) kern->refresh(ode, w, fresh & w->run);
     if (ode->roots.n && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
+    if (w->tape.on && w->tape.n >= w->tape.most && w->delay.n == 0) go_untaped(w);
   }
 }
 
@@ -320,12 +328,10 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
   if (!room) fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
 }
 
-void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
-                    bool tape, atvi_outcome *outcome) {
-  tape = tape || w->delay.n > 0;
+static void solve_once(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par,
+                       double *yout, bool tape) {
   w->tape.on = tape;
-  w->delay.ode = ode;
-  w->count.effort = (atvi_ode_effort){0};
+  w->tape.beyond = 0;
   if (tape) w->tape.n = 0;
   if (!begin(ode, w, y0, par, yout))
     fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
@@ -336,6 +342,25 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
   for (int l = 0; ode->steady && l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK || w->t[l] == ode->stop[1].t) w->outcome[l] = ATVI_RUN_STEADY;
   w->trial.ys = w->trial.stages;
+}
+
+/* Whether a lane arrived of which the tape has only the first part. */
+static bool lacks_tape(const atvi_ode_work *w) {
+  bool any = false;
+  for (int l = 0; l < ATVI_LANES; l++) any = any || (in(w->tape.beyond, l) && w->outcome[l] == ATVI_RUN_OK);
+  return any;
+}
+
+void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
+                    bool tape, atvi_outcome *outcome) {
+  tape = tape || w->delay.n > 0;
+  w->delay.ode = ode;
+  w->count.effort = (atvi_ode_effort){0};
+  solve_once(ode, w, y0, par, yout, tape);
+  if (lacks_tape(w)) { /* a long run that arrives after all: such are expected from here on */
+    w->tape.most = 2 * (atvi_idx)w->count.effort.steps;
+    solve_once(ode, w, y0, par, yout, tape);
+  }
   if (ode->steady) atvi_ode_settle(ode, w, tape, yout);
   memcpy(outcome, w->outcome, sizeof w->outcome);
   if (tape) memcpy(w->tape.outcome, w->outcome, sizeof w->tape.outcome);

@@ -182,6 +182,9 @@ struct atvi_ode_work {
     size_t stride;                    /* bytes of a record with its states */
     char *bytes;
     atvi_idx n, cap;
+    /* records after which a solve goes on without the tape, and the lanes that then ran */
+    atvi_idx most;
+    unsigned beyond;
   } tape;
 };
 

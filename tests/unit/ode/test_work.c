@@ -101,6 +101,39 @@ static void tape_may_not_grow(void) {
   }
 }
 
+/* Runs longer than the tape go on without it. Those that arrive are done again with a longer one: nothing differs. Those that fail leave it as it is. */
+static void long_runs_are_taped_if_they_arrive(void) {
+  for (int m = 0; m < 2; m++) {
+    atvi_ode ode = epi_problem(m ? ATVI_ODE_STIFF : ATVI_ODE_RK45);
+    ode.control.tol_rel = ode.control.tol_abs = 1e-8;
+    run whole, r;
+    run_open(&whole, &ode);
+    EACH(l) epi_lane(whole.y0, whole.par, l, l);
+    for (int i = 0; i < 64 * 3 * L; i++) whole.ybar[i] = sin(1.7 * i);
+    run_solve(&whole, &ode, true);
+    atvi_ode_adjoint(&ode, whole.w, whole.par, whole.ybar, whole.y0bar, whole.parbar);
+    atvi_idx records = whole.w->tape.n;
+    run_close(&whole);
+    run_open(&r, &ode);
+    EACH(l) epi_lane(r.y0, r.par, l, l);
+    memcpy(r.ybar, whole.ybar, sizeof r.ybar);
+    r.w->tape.most = 10;
+    run_solve(&r, &ode, true);
+    atvi_ode_adjoint(&ode, r.w, r.par, r.ybar, r.y0bar, r.parbar);
+    CHECK(r.w->tape.most > 20);
+    CHECK_INT(r.w->tape.n, records);
+    CHECK(r.parbar[0] != 0);
+    CHECK(memcmp(r.y0bar, whole.y0bar, sizeof r.y0bar) == 0);
+    CHECK(memcmp(r.parbar, whole.parbar, sizeof r.parbar) == 0);
+    ode.control.max_steps = 30;
+    r.w->tape.most = 10;
+    run_solve(&r, &ode, true);
+    EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_STEPS);
+    CHECK(r.w->tape.n <= 11);
+    run_close(&r);
+  }
+}
+
 static void steady_state_allocates_nothing(void) {
   for (int m = 0; m < 3; m++) {
     atvi_ode ode = epi_problem((atvi_ode_method)m);
@@ -137,4 +170,5 @@ static void scratch_is_given(void) {
 }
 
 TESTS({"refusals", wrong_problems_are_refused}, {"memory", memory_may_run_out}, {"tape", tape_may_not_grow},
-      {"steady", steady_state_allocates_nothing}, {"scratch", scratch_is_given})
+      {"long", long_runs_are_taped_if_they_arrive}, {"steady", steady_state_allocates_nothing},
+      {"scratch", scratch_is_given})
