@@ -221,6 +221,18 @@ static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) 
   return ATVI_OK;
 }
 
+/* Chains that are where the search for what q misses has been miss nothing there. */
+static atvi_status compare_with_search(takeover *t, const atvi_chains *c, const atvi_made *made) {
+  atvi_vi *v = t->v;
+  atvi_idx n = c->live * atvi_infer_chains_kept(c).n;
+  if (!isfinite(made->log_evidence) || !isfinite(v->search.log_absent)) return ATVI_OK;
+  double *log_ratio = reals(t, n);
+  if (!log_ratio) return ATVI_ENOMEM;
+  ATVI_TRY(ratios(t, c, log_ratio));
+  atvi_infer_vi_present(v, made->log_evidence, n, log_ratio);
+  return ATVI_OK;
+}
+
 /* Where the modes are is known in xi: parameters go back there, to the image inside the box. */
 static atvi_status tell_modes(takeover *t, atvi_draws *d) {
   double *x = reals(t, t->v->d * d->n);
@@ -264,6 +276,7 @@ static atvi_status deliver(takeover *t, const atvi_chains *c, atvi_end end, atvi
     ATVI_TRY(
         atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_EVIDENCE_UNKNOWN,
                        "The log evidence is not known: the approximation and the posterior hardly overlap."));
+  ATVI_TRY(compare_with_search(t, c, made));
   ATVI_TRY(atvi_infer_vi_self_check(t->v, t->w, *out));
   ATVI_TRY(atvi_infer_vi_mirror_check(t->v, *out));
   return tell_modes(t, *out);

@@ -284,16 +284,27 @@ atvi_status atvi_infer_vi_wander(atvi_vi *v, atvi_cloud *points) {
   return status;
 }
 
+/* The least log pi - log q of places from which so few draws come that weights do not know their share. */
+static double log_few(const atvi_vi *v, double log_missing) {
+  return log(atvi_infer_vi_draws(v, 1)) + log_missing - log(FEW);
+}
+
 /* Where q is too low and draws are not few, weights say how much there is, far better than points do: they overlook nothing. */
 atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,
                                  double *log_absent) {
   atvi_idx n = points->n, few = 0;
-  double log_draws = log(atvi_infer_vi_draws(v, 1)) + log_missing - atvi_infer_vi_all_evidence(v);
+  double least = log_few(v, log_missing) - atvi_infer_vi_all_evidence(v);
   double *have = atvi_pool_take(v->pool, 2 * (size_t)n + 1, sizeof *have);
   *log_absent = -HUGE_VAL;
   if (!have) return ATVI_ENOMEM;
   atvi_infer_vi_log_mass(v, v->n_part, points, n, have + n, have);
-  for (atvi_idx j = 0; j < n; j++) few += !(log_draws + have[j] - points->log_pi[j] > log(FEW));
+  for (atvi_idx j = 0; j < n; j++) few += !(points->log_pi[j] - have[j] < least);
   if (few > 0) *log_absent = log_missing + log((double)few / (double)n);
   return ATVI_OK;
+}
+
+void atvi_infer_vi_present(atvi_vi *v, double log_evidence, atvi_idx n, const double *log_ratio) {
+  double least = log_few(v, v->search.log_missing), *absent = &v->search.log_absent, there = 0;
+  for (atvi_idx j = 0; j < n; j++) there += log_ratio[j] >= least;
+  *absent = log_evidence + log(fmax(exp(*absent - log_evidence) - there / (double)n, 0));
 }

@@ -345,6 +345,8 @@ ATVI_CHECKED atvi_status atvi_infer_vi_wander(atvi_vi *v, atvi_cloud *points);
  * Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,
                                               double *log_absent);
+/* Takes from that what chains have in such places, by log pi - log q of n of their states, which have this log evidence: it is not absent. */
+void atvi_infer_vi_present(atvi_vi *v, double log_evidence, atvi_idx n, const double *log_ratio);
 /* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. part[n]: scratch. */
 void atvi_infer_vi_log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
                             double *out);
