@@ -324,7 +324,10 @@ static int wait_for(job *j, const atvi_guard *guard, pid_t pid) {
       continue;
     }
     if (got != 0 && errno == EINTR) continue;
-    if (got == 0) kill(-pid, SIGKILL); /* while the leader is unburied, so that the number is nobody else's */
+    if (got == 0) { /* while the leader is unburied, so that the number is nobody else's */
+      kill(-pid, SIGKILL);
+      kill(pid, SIGKILL); /* which leads no group yet where posix_spawn does not wait for it, as under qemu */
+    }
     atvi_guard_drop(guard, pid);
     pid_t buried;
     do buried = waitpid(pid, &status, 0);
