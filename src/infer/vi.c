@@ -276,6 +276,7 @@ typedef enum {
   TUNE,        /* a single component, on smoothed weights */
   WEIGH_ALL,   /* as many draws as are wanted */
   SPOT,        /* a component where a draw was met that outweighs the others */
+  FOLLOW,      /* components for what lies beyond the draws of largest weight */
   IMPROVE,     /* more training for components with wild weights */
   SAMPLE,      /* chains, where weights do not do */
   DELIVER
@@ -285,7 +286,9 @@ typedef struct {
   atvi_vi *v;
   atvi_vi_weights w;
   /* How often these phases came. */
-  int improved, spotted, sought;
+  int improved, spotted, sought, followed;
+  /* Of the last FOLLOW: components came; there was nothing to speak of. */
+  bool grew, ends;
   /* Looks in a row at which what was absent had not halved. */
   int stayed;
   /* By how much k-hat was above its threshold before the last further training, and what the weights were like. */
@@ -377,6 +380,26 @@ static atvi_status find_spot(fit *f) {
   return status;
 }
 
+/* Whether to look beyond the largest weights: once they may be used, and again after there was something. */
+static bool wants_following(const fit *f) {
+  const atvi_vi *v = f->v;
+  return v->opts.seek_modes && v->outcome.converged && !v->wide && f->w.all && f->followed < ATVI_REPEATS &&
+         v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_late(v) && atvi_infer_vi_has_frontier(&f->w);
+}
+
+/* What components cannot cover is for more training, once, and then for chains; so is what has no end. */
+static atvi_status follow(fit *f) {
+  atvi_vi *v = f->v;
+  atvi_idx before = v->n_part;
+  double share;
+  ATVI_TRY(atvi_infer_vi_beyond(v, &f->w, &share));
+  f->grew = v->n_part > before;
+  f->ends = !(share > ATVI_VI_UNSEEN / 2);
+  f->followed = f->ends ? ATVI_REPEATS : f->followed + 1;
+  if (!f->ends && (f->followed == ATVI_REPEATS || (!f->grew && f->improved > 0))) v->search.uncovered = share;
+  return ATVI_OK;
+}
+
 /* Training ended where the density is zero: there is more to be found by looking elsewhere than by chains from there. */
 static bool is_in_a_hole(const fit *f) {
   atvi_idx alive = 0;
@@ -442,8 +465,13 @@ static phase after(const fit *f, phase now) {
     return v->opts.seek_modes && !over ? SEEK : COVER; /* more training may have given up a mode */
   case WEIGH_ALL:
     if (wants_spot(f)) return SPOT;
+    if (wants_following(f)) return FOLLOW;
     break;
-  case SAMPLE:
+  case FOLLOW:
+    if (f->grew) return WEIGH_ALL;
+    if (!f->ends && !(v->search.uncovered > 0) && !over) return IMPROVE;
+    break;
+  case SAMPLE: return !f->out && f->w.c.n == 0 ? TRAIN : DELIVER;
   case DELIVER: return DELIVER;
   }
   /* after a weighing */
@@ -557,6 +585,25 @@ static atvi_status blocks(fit *f) {
   return ATVI_OK;
 }
 
+/* A flow, where there was none for being many coordinates, but not too many. */
+static bool may_train_instead(const atvi_vi *v) {
+  return v->d <= ATVI_VI_WIDE && v->opts.exact == ATVI_EXACT_AUTO && !atvi_infer_vi_over(v);
+}
+
+/* Chains that got nowhere from a normal approximation leave it to training, which then begins anew. */
+static atvi_status sample(fit *f) {
+  atvi_vi *v = f->v;
+  ATVI_TRY(atvi_infer_vi_chains(v, &f->w, &f->out));
+  if (f->out || !v->wide || !may_train_instead(v)) return ATVI_OK;
+  atvi_infer_vi_weights_free(&f->w);
+  v->wide = false;
+  v->n_part = 1;
+  v->part[0].drawn = 0;
+  v->search = (atvi_vi_search){0};
+  v->outcome.converged = false;
+  return atvi_infer_vi_member_new(v, NULL, NULL, &v->part[0].at) ? ATVI_OK : ATVI_ENOMEM;
+}
+
 static atvi_status enter(fit *f, phase now) {
   atvi_vi *v = f->v;
   switch (now) {
@@ -577,7 +624,8 @@ static atvi_status enter(fit *f, phase now) {
     f->beyond = f->w.beyond;
     return improve(v);
   case SPOT: return find_spot(f);
-  case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);
+  case FOLLOW: return follow(f);
+  case SAMPLE: return sample(f);
   case DELIVER: break;
   }
   /* What ought to have come and did not: all draws, or the chains. */

@@ -311,12 +311,20 @@ static bool several_modes(const atvi_vi *v) {
   return n > 1;
 }
 
+/* Energies that hardly change, or chains that are nowhere near each other: a neck that nuts does not pass, and that a flow may follow. */
+static bool is_for_a_flow(const takeover *t, const trial *a) {
+  const atvi_vi *v = t->v;
+  bool may = v->wide && v->d <= ATVI_VI_WIDE && !a->over && !atvi_infer_vi_late(v);
+  return may && (!(told(a->c).ebfmi > ATVI_VI_WORTH) || atvi_infer_chains_outlook(a->c) < ATVI_SLIGHT);
+}
+
 static atvi_status run(takeover *t, atvi_draws **out) {
   atvi_vi *v = t->v;
   ATVI_TRY(find_spread(t));
   if (v->wide || (v->opts.exact == ATVI_EXACT_AUTO && !several_modes(v))) ATVI_TRY(begin_nuts(t));
   if (!v->wide) ATVI_TRY(atvi_infer_exact_begin(v, t->w, &t->where, &t->exact));
   trial best = choose(t);
+  if (is_for_a_flow(t, &best)) return ATVI_OK;
   if (v->opts.exact == ATVI_EXACT_AUTO)
     atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the %s takes over",
              best.c == t->nuts ? "No-U-Turn sampler" : "exact sampler");

@@ -47,7 +47,6 @@ static atvi_status sampler_open(sampler *s) {
   atvi_vi *v = s->v;
   atvi_chains *c = &s->c;
   atvi_idx d = v->d, n_part = v->n_part;
-  int threads = atvi_ctx_threads(v->ctx);
   c->opts = atvi_infer_chains_defaults();
   c->opts.chains = CHAINS;
   if (!isnan(v->opts.ess)) c->opts.ess = fmin(v->opts.ess, ATVI_CHAINS_ESS_MOST);
@@ -64,11 +63,7 @@ static atvi_status sampler_open(sampler *s) {
                                .phase = "exact sampler",
                                .leaves_out = true,
                                .before = 0.85};
-  s->moves.v = v;
-  s->moves.n_part = n_part;
-  s->moves.leaps = ATVI_EXACT_LEAPS;
   s->moves.lines = ATVI_EXACT_LINES;
-  s->moves.step = reals(s, 2 * n_part);
   s->log_step = reals(s, 2 * n_part);
   s->sum_step = reals(s, 2 * n_part);
   s->start = reals(s, d * CHAINS);
@@ -76,10 +71,8 @@ static atvi_status sampler_open(sampler *s) {
     s->group[k].chain = (uint32_t)(k * L);
     atvi_infer_exact_group_make(v->pool, d, n_part, &s->group[k]);
   }
-  s->moves.work = atvi_pool_take(v->pool, (size_t)(threads * n_part), sizeof *s->moves.work);
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < threads * n_part; k++)
-    ATVI_TRY(v->family.ops->work_new(v->family.self, v->ctx, L, &s->moves.work[k]));
+  ATVI_TRY(atvi_infer_exact_open(v, &s->moves));
   return atvi_infer_chains_open(c);
 }
 
@@ -133,7 +126,6 @@ static atvi_idx warm_up(void *self) {
   int blocks = (int)(WARMUP / ADAPT), b = (int)(s->c.done / ADAPT) - 1;
   for (atvi_idx k = 0; k < 2 * s->v->n_part; k++) {
     if (b < 0) {
-      s->moves.step[k] = pow((double)s->v->d, -0.25);
       s->log_step[k] = log(s->moves.step[k]);
       continue;
     }
@@ -198,9 +190,8 @@ static void made(const void *self, atvi_made *about) {
 }
 
 static void end(void *self) {
-  const sampler *s = self;
-  for (atvi_idx k = 0; s->moves.work && k < atvi_ctx_threads(s->v->ctx) * s->v->n_part; k++)
-    if (s->moves.work[k]) s->v->family.ops->work_free(s->moves.work[k]);
+  sampler *s = self;
+  atvi_infer_exact_close(&s->moves);
 }
 
 atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w, const atvi_exact_moves *where,

@@ -61,6 +61,8 @@ typedef struct {
   int leaps;
   /* slice updates per iteration; 0: none */
   int lines;
+  /* iterations have no jump */
+  bool stays;
   /* [d] standard deviations of the posterior, about: for lines parallel to an axis */
   double *sd;
   /* its location and covariance (no phi): for other lines, and for heavy-tailed jumps */
@@ -79,6 +81,10 @@ void atvi_infer_exact_heavy(atvi_idx d, atvi_exact_moves *s);
 /* sd, spread and log_heavy from n >= 1 points x[d][n], which it spoils; no correlations where they have no
  * covariance. False: out of memory. */
 bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s);
+/* n_part, leaps, steps to begin with, and scratch, of moves whose sd, spread and log_heavy are known; the pool's, but for what close frees, also after an
+ * error. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_exact_open(atvi_vi *v, atvi_exact_moves *s);
+void atvi_infer_exact_close(atvi_exact_moves *s);
 /* Puts the lanes at x[d][LANES] and finds all that is known there; k is the component that most likely gives
  * x. */
 void atvi_infer_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x);

@@ -239,17 +239,23 @@ static atvi_status widen(atvi_vi *v, place *f) {
   return ATVI_OK;
 }
 
-/* A component for a place, if draws there find enough that the others miss: trained where that pays, or where it is the end of a ridge, which is not normal; else, and
+typedef enum {
+  PEAK,  /* a maximum, whose hill may be wider than itself */
+  PIECE, /* of what is missing: the end of a ridge, or an island, which is not normal */
+  RIM    /* beyond the draws, of which there may be more behind */
+} origin;
+
+/* A component for a place, if draws there find enough that the others miss: trained where that pays, or where it is a piece that is not normal; else, and
  * where training leads it astray, the normal distribution that it is, which counts for what the others miss. */
-static atvi_status cover_place(atvi_vi *v, place *f, bool is_peak) {
+static atvi_status cover_place(atvi_vi *v, place *f, origin from) {
   double all = atvi_infer_vi_all_evidence(v);
   look_at(v, f, ATVI_REPEATS);
-  if (is_peak && is_missed(f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
+  if (from == PEAK && is_missed(f) && f->log_evidence > least_evidence(v)) ATVI_TRY(widen(v, f));
   double c = exp(fmin(0, f->log_lacking - all));
   atvi_vi_part *part = &v->part[v->n_part];
   if (!(c > ATVI_FAINT) || v->n_part == ATVI_VI_PARTS) return ATVI_OK;
   if (!atvi_infer_vi_member_new(v, f->x, f->chol, &part->at)) return ATVI_ENOMEM;
-  if (training_pays(v, f->share, c) || (!is_peak && is_missed(f))) {
+  if (training_pays(v, f->share, c) || (from == PIECE && is_missed(f))) {
     place after = *f;
     double share;
     v->n_part++;
@@ -273,7 +279,7 @@ static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
   if (p->log_evidence < least_evidence(v) - ATVI_DOUBT) return ATVI_OK;
   memcpy(f.x, p->x, (size_t)d * sizeof *f.x);
   memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
-  ATVI_TRY(cover_place(v, &f, true));
+  ATVI_TRY(cover_place(v, &f, PEAK));
   if (!isfinite(f.log_evidence)) return ATVI_OK;
   if (is_missed(&f)) v->search.log_found = atvi_math_log_add(v->search.log_found, f.log_lacking);
   p->probed = true;
@@ -331,7 +337,7 @@ static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far
   return true;
 }
 
-static atvi_status cover_pieces(atvi_vi *v) {
+static atvi_status cover_points(atvi_vi *v, origin from) {
   size_t n = (size_t)v->search.missing.n, d = (size_t)v->d;
   double *room = atvi_pool_take(v->pool, 3 * n + 2 * (d + d * d), sizeof *room);
   bool *left = atvi_pool_take(v->pool, 2 * n, sizeof *left), *in = left + n;
@@ -340,7 +346,7 @@ static atvi_status cover_pieces(atvi_vi *v) {
   while (v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v) && still_missing(v, left, room, room + n) > 0) {
     place f = {.x = room + 3 * n, .chol = room + 3 * n + d, .spare = room + 3 * n + d + d * d};
     if (!next_piece(v, left, in, room + 2 * n, &f)) break;
-    ATVI_TRY(cover_place(v, &f, false));
+    ATVI_TRY(cover_place(v, &f, from));
     for (size_t j = 0; j < n; j++) left[j] = left[j] && !in[j];
   }
   return ATVI_OK;
@@ -352,8 +358,11 @@ atvi_status atvi_infer_vi_cover(atvi_vi *v) {
   v->search.log_found = -HUGE_VAL;
   for (atvi_idx k = 0; k < v->search.modes.n && !atvi_infer_vi_over(v); k++)
     ATVI_TRY(cover_peak(v, &v->search.modes.mode[k], room));
-  return v->search.missing.n > 0 && v->search.log_missing > least_evidence(v) ? cover_pieces(v) : ATVI_OK;
+  return v->search.missing.n > 0 && v->search.log_missing > least_evidence(v) ? cover_points(v, PIECE)
+                                                                              : ATVI_OK;
 }
+
+atvi_status atvi_infer_vi_cover_rim(atvi_vi *v) { return cover_points(v, RIM); }
 
 static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
 

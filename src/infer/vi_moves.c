@@ -403,6 +403,24 @@ bool atvi_infer_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, a
   return !atvi_pool_failed(pool);
 }
 
+atvi_status atvi_infer_exact_open(atvi_vi *v, atvi_exact_moves *s) {
+  atvi_idx n_part = v->n_part, n = n_part * atvi_ctx_threads(v->ctx);
+  s->v = v;
+  s->n_part = n_part;
+  s->leaps = ATVI_EXACT_LEAPS;
+  s->step = atvi_pool_take(v->pool, 2 * (size_t)n_part, sizeof *s->step);
+  s->work = atvi_pool_take(v->pool, (size_t)n, sizeof *s->work);
+  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < 2 * n_part; k++) s->step[k] = pow((double)v->d, -0.25);
+  for (atvi_idx k = 0; k < n; k++) ATVI_TRY(v->family.ops->work_new(v->family.self, v->ctx, L, &s->work[k]));
+  return ATVI_OK;
+}
+
+void atvi_infer_exact_close(atvi_exact_moves *s) {
+  for (atvi_idx k = 0; s->work && k < s->n_part * atvi_ctx_threads(s->v->ctx); k++)
+    if (s->work[k]) s->v->family.ops->work_free(s->work[k]);
+}
+
 void atvi_infer_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x) {
   const atvi_family *f = &s->v->family;
   atvi_exact_point *p = &g->now;
@@ -419,7 +437,7 @@ void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int w
   for (int i = 0; i < L; i++)
     r[i] = atvi_math_rng_at(seed, ATVI_STREAM_EXACT, iteration, g->chain + (uint32_t)i);
   atvi_rng shared = atvi_math_rng_at(seed, ATVI_STREAM_EXACT, iteration, SHARED + g->chain);
-  jump(s, g, worker, r);
+  if (!s->stays) jump(s, g, worker, r);
   local(s, g, worker, atvi_math_rng_uniform(&shared) >= 0.5, r, &shared);
   if (s->lines > 0) along_lines(s, g, worker, r);
 }

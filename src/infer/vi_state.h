@@ -356,6 +356,13 @@ double atvi_infer_vi_missed_share(atvi_vi *v, atvi_idx n_part, const atvi_cloud 
 ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 /* Trains components for it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
+/* Adds normal components where v->search.missing has points, as far as the components lack them. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_cover_rim(atvi_vi *v);
+/* Follows the draws of largest weight to where log pi - log q is larger than at any draw, and adds components for what is there; *share: of the posterior, that a few
+ * steps found there, which is less than there is. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_beyond(atvi_vi *v, const atvi_vi_weights *w, double *share);
+/* Whether there is something to follow: weights may be used, and more than half a percent of the posterior has large ones. */
+bool atvi_infer_vi_has_frontier(const atvi_vi_weights *w);
 /* Whether training component k, which has had none, saves more than it costs, by what its draws have turned out to be worth. */
 bool atvi_infer_vi_is_unripe(const atvi_vi *v, atvi_idx k);
 /* Trains all such components. Errors: ENOMEM. */

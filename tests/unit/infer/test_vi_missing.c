@@ -137,6 +137,61 @@ static void points_wander_over_a_mode(void) {
   }
 }
 
+/* A normal of width 0.5 whose right half is 1.5 wide in the first coordinate; q has the left half on both sides. */
+#define WIDE 1.5
+static double skewed(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  double l = 0;
+  (void)o;
+  for (atvi_idx j = 0; j < t->target.d; j++) {
+    double sd = j == 0 && x[j] > 0 ? WIDE : SD;
+    l -= 0.5 * x[j] * x[j] / (sd * sd);
+    g[j] -= x[j] / (sd * sd);
+  }
+  return l;
+}
+
+/* int exp(-x^2 / 2 sd^2) of one half, times the prior. */
+static double half_mass(double sd) { return 0.5 * sqrt(1 / (1 + 100 / (sd * sd))); }
+
+/* Draws of largest weight lead to where q ends too early; what is there gets a component, and the evidence is right. Where q has all there is nothing to follow. */
+static void what_is_beyond_the_draws_is_found(void) {
+  for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 8); seed++)
+    for (int whole = 0; whole < 2; whole++) {
+      toy t = {.lik = skewed};
+      toy_set(&t, D, -HUGE_VAL, HUGE_VAL);
+      atvi_vi_opts o = atvi_infer_vi_defaults();
+      o.seed = seed;
+      o.ess = 4000;
+      inside *in = inside_new(&t, &o, 2);
+      double shift[D], chol[D * D] = {0}, var = 1 / (1 / (SD * SD) + 0.01), share;
+      for (int i = 0; i < D; i++) {
+        const atvi_map *map = &in->v.space->map[i];
+        shift[i] = -map->loc / map->scale;
+        chol[i * D + i] = (whole && i == 0 ? WIDE * 1.2 : sqrt(var)) / map->scale;
+      }
+      CHECK(atvi_infer_vi_member_new(&in->v, shift, chol, in->m));
+      double exact = log(pow(2 * half_mass(SD), D - 1) * (half_mass(SD) + half_mass(WIDE)));
+      in->v.part[0].log_evidence = exact;
+      in->v.outcome.converged = true;
+      atvi_vi_weights w = {0};
+      CHECK_OK(atvi_infer_vi_weigh(&in->v, &w, true));
+      double lacking = w.lacking;
+      if (whole) {
+        CHECK(!atvi_infer_vi_has_frontier(&w));
+        CHECK_ABS(w.psis.log_mean, exact, 0.02);
+      } else {
+        CHECK_OK(atvi_infer_vi_beyond(&in->v, &w, &share));
+        CHECK_MSG(share > ATVI_VI_UNSEEN / 2 && in->v.n_part > 1, "seed %d: share %.4f, %td components",
+                  (int)seed, share, in->v.n_part);
+        CHECK_OK(atvi_infer_vi_weigh(&in->v, &w, true));
+        CHECK_ABS(w.psis.log_mean, exact, 0.02);
+        CHECK_MSG(w.lacking < lacking, "seed %d: %.4f, before %.4f", (int)seed, w.lacking, lacking);
+      }
+      atvi_infer_vi_weights_free(&w);
+      inside_free(in);
+    }
+}
+
 /* A second mode whose surface is rough: hundreds of small maxima, none of which has a thousandth of it. The first is smooth and holds 95 %. */
 static double rough(const toy *t, const double *x, double *g, atvi_outcome *o) {
   double l[2] = {log(0.95), log(0.05)}, slope[2][4];
@@ -244,7 +299,7 @@ static void alternatives_are_combined(void) {
   }
 }
 
-TESTS({"mode", the_other_mode_is_measured}, {"nothing", nothing_is_missing},
-      {"combined", alternatives_are_combined}, {"absent", what_draws_reach_is_not_absent},
-      {"threads", threads_do_not_matter}, {"many", many_modes_are_found},
-      {"wander", points_wander_over_a_mode}, {"rough", a_rough_mode_is_whole})
+TESTS({"beyond", what_is_beyond_the_draws_is_found}, {"mode", the_other_mode_is_measured},
+      {"nothing", nothing_is_missing}, {"combined", alternatives_are_combined},
+      {"absent", what_draws_reach_is_not_absent}, {"threads", threads_do_not_matter},
+      {"many", many_modes_are_found}, {"wander", points_wander_over_a_mode}, {"rough", a_rough_mode_is_whole})
