@@ -12,6 +12,9 @@ static const double SMALL_TIME = 16 * DBL_EPSILON, SMALL_SPAN = 1e-18;
 enum { LOOK = 32 };
 static const double FORESEE = 2;
 
+/* Squared error, of 1 for the tolerance, below which nothing moves; a displacement in units of each state's size; step times rate that is stable (Tsitouras: 3.5). */
+static const double REST = 1e-16, DISPLACED = 1e-6, STABLE = 2.5;
+
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
 
 void atvi_ode_park(atvi_ode_work *w, int l) {
@@ -211,6 +214,43 @@ static void go_untaped(atvi_ode_work *w) {
   w->trial.ys = w->trial.stages;
 }
 
+/* Where nothing moves no error says how long a step may be: the state stays where it is however long, but derivatives by parameters grow with every step that is
+ * unstable. So the rate at which a small displacement changes slopes limits the next step of such lanes. */
+static void limit_at_rest(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double *y = w->trial.ynew, *k = w->trial.k + size, moved[ATVI_LANES] = {0}, changed[ATVI_LANES] = {0};
+  for (atvi_idx i = 0; i < size; i++)
+    y[i] = w->y[i] + (i / ATVI_LANES % 2 ? -DISPLACED : DISPLACED) * w->trial.scale[i];
+  if (w->delay.n) atvi_ode_delay_middle(w, w->t, w->prog.one);
+  atvi_ode_run(w, &ode->rhs, w->t, y, NULL, k, NULL);
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++) {
+      double s = w->trial.scale[i + l];
+      if (!(s > 0)) continue;
+      moved[l] += (y[i + l] - w->y[i + l]) / s * ((y[i + l] - w->y[i + l]) / s);
+      changed[l] += (k[i + l] - w->trial.k[i + l]) / s * ((k[i + l] - w->trial.k[i + l]) / s);
+    }
+  for (int l = 0; l < ATVI_LANES; l++) {
+    double most = STABLE * sqrt(moved[l] / changed[l]);
+    if (in(lanes, l) && most < w->h[l]) w->h[l] = most;
+  }
+}
+
+/* Accepted lanes whose step had an error of next to nothing. */
+static unsigned at_rest(const atvi_ode_work *w, unsigned accepted) {
+  unsigned rest = 0;
+  for (int l = 0; l < ATVI_LANES; l++) rest |= in(accepted, l) && w->trial.e2[l] < REST ? 1u << l : 0;
+  return rest;
+}
+
+/* Lanes that begin at rest. */
+static unsigned without_slope(const atvi_ode_work *w) {
+  unsigned moves = 0;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++) moves |= w->trial.k[i + l] != 0 ? 1u << l : 0;
+  return w->run & ~moves;
+}
+
 static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
@@ -225,6 +265,8 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     atvi_ode_first_step_to_rest(ode, w);
   else
     kern->first_step(ode, w);
+  unsigned still = ode->method == ATVI_ODE_RK45 ? without_slope(w) : 0;
+  if (still) limit_at_rest(ode, w, still);
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK) atvi_ode_park(w, l);
   atvi_idx look = LOOK;
@@ -249,6 +291,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     attempt(ode, w);
     w->count.effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
+    unsigned rest = ode->method == ATVI_ODE_RK45 ? at_rest(w, accepted) : 0;
     bool room = true;
     for (int l = 0; l < ATVI_LANES; l++)
       w->control.longest[l] = w->control.longest[l] > w->h[l] ? w->control.longest[l] : w->h[l];
@@ -271,6 +314,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       return;
     }
     if (fresh & w->run) kern->refresh(ode, w, fresh & w->run);
+    if (rest & w->run) limit_at_rest(ode, w, rest & w->run);
     if (ode->roots.n && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
     if (w->tape.on && w->tape.n >= w->tape.most && w->delay.n == 0) go_untaped(w);
   }
