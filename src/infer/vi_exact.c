@@ -99,17 +99,6 @@ static atvi_idx run(void *self, atvi_idx item, int worker) {
   return to;
 }
 
-/* What the groups saw of local moves with each component, in order, and forgets it. */
-static double acceptance(sampler *s, atvi_idx k) {
-  double sum = 0, n = 0;
-  for (int i = 0; i < GROUPS; i++) {
-    sum += s->group[i].accepted[k];
-    n += s->group[i].tried[k];
-    s->group[i].accepted[k] = s->group[i].tried[k] = 0;
-  }
-  return sum / n;
-}
-
 /* Lines are half of the cost. Where the second half of the warm-up, with all of them, met no place (1 in 500)
  * from which jumps are accepted less than once in e times as often as usual, one per iteration keeps looking
  * for it. */
@@ -124,14 +113,12 @@ static int lines_needed(const sampler *s) {
 static atvi_idx warm_up(void *self) {
   sampler *s = self;
   int blocks = (int)(WARMUP / ADAPT), b = (int)(s->c.done / ADAPT) - 1;
+  if (b >= 0) atvi_infer_exact_adapt(&s->moves, GROUPS, s->group, b, s->c.opts.accept, s->log_step);
   for (atvi_idx k = 0; k < 2 * s->v->n_part; k++) {
     if (b < 0) {
       s->log_step[k] = log(s->moves.step[k]);
       continue;
     }
-    double a = acceptance(s, k);
-    if (!isnan(a))
-      s->log_step[k] = fmin(s->log_step[k] + 2 / sqrt(1.0 + b) * (a - s->c.opts.accept), log(2.0));
     s->sum_step[k] += b >= blocks / 2 ? s->log_step[k] : 0;
     s->moves.step[k] = exp(b == blocks - 1 ? s->sum_step[k] / (blocks - blocks / 2) : s->log_step[k]);
   }

@@ -93,6 +93,10 @@ void atvi_infer_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int 
 /* One iteration: a jump, a local move, and updates along lines. Random numbers belong to (seed, iteration,
  * chain). */
 void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration);
+/* Moves log_step[2][n_part] towards the acceptance that is wanted, by what n groups saw of local moves with each component, in order, and forgets
+ * that; round = 0, 1, ... */
+void atvi_infer_exact_adapt(const atvi_exact_moves *s, atvi_idx n, atvi_exact_group *g, int round,
+                            double wanted, double *log_step);
 
 /* The sampler on the driver of chains.h, ready for atvi_infer_chains_on, from draws by their weights; what follows log prior and log
  * likelihood of a state is log pi - log q. where: sd, spread and log_heavy. The pool's, but for what ops->end frees. Errors:

@@ -4,7 +4,6 @@
  * their weights, and take a few Hamiltonian steps. Where q has all of the posterior they come back; where it has not they go on outwards, to where log pi - log q is
  * larger than at any draw. Such points are covered like those that the search for what q misses has found (vi_modes.c), and all is weighed again. */
 #include "infer/vi_exact.h"
-#include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
@@ -94,20 +93,10 @@ static void move(void *arg, atvi_idx item, int worker) {
   for (uint32_t k = 0; k < ITERATIONS; k++) atvi_infer_exact_step(&f->moves, g, worker, NUMBERS + f->at + k);
 }
 
-/* Towards an acceptance of 0.8, from all groups. */
 static void adapt(frontier *f, int look) {
-  for (atvi_idx k = 0; k < 2 * f->v->n_part; k++) {
-    double sum = 0, n = 0;
-    for (atvi_idx g = 0; g < f->groups; g++) {
-      sum += f->group[g].accepted[k];
-      n += f->group[g].tried[k];
-      f->group[g].accepted[k] = f->group[g].tried[k] = 0;
-    }
-    if (n > 0)
-      f->log_step[k] = fmin(
-          f->log_step[k] + 2 / sqrt(1.0 + look) * (sum / n - atvi_infer_chains_defaults().accept), log(2.0));
-    f->moves.step[k] = exp(f->log_step[k]);
-  }
+  double wanted = atvi_infer_chains_defaults().accept;
+  atvi_infer_exact_adapt(&f->moves, f->groups, f->group, look, wanted, f->log_step);
+  for (atvi_idx k = 0; k < 2 * f->v->n_part; k++) f->moves.step[k] = exp(f->log_step[k]);
 }
 
 /* Adds the states that are beyond all draws. */

@@ -441,3 +441,16 @@ void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int w
   local(s, g, worker, atvi_math_rng_uniform(&shared) >= 0.5, r, &shared);
   if (s->lines > 0) along_lines(s, g, worker, r);
 }
+
+void atvi_infer_exact_adapt(const atvi_exact_moves *s, atvi_idx n, atvi_exact_group *g, int round,
+                            double wanted, double *log_step) {
+  for (atvi_idx k = 0; k < 2 * s->n_part; k++) {
+    double sum = 0, tried = 0;
+    for (atvi_idx i = 0; i < n; i++) {
+      sum += g[i].accepted[k];
+      tried += g[i].tried[k];
+      g[i].accepted[k] = g[i].tried[k] = 0;
+    }
+    if (tried > 0) log_step[k] = fmin(log_step[k] + 2 / sqrt(1.0 + round) * (sum / tried - wanted), log(2.0));
+  }
+}
