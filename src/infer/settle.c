@@ -200,7 +200,7 @@ static bool kin_precision(const pilot *p, const atvi_kin *k, double step, double
     g[i * n + i] -= p->own_curve[k->of[i]];
     r[i] -= p->own_slope[k->of[i]];
   }
-  for (atvi_idx i = 0; i < n && !k->affine; i++)
+  for (atvi_idx i = 0; i < n && !k->chain; i++)
     for (atvi_idx j = 0; j < n; j++) {
       double before = k->before[j] < 0 ? 0 : p->theta[k->of[k->before[j]]];
       r[i] += g[i * n + j] * (to_u(p, k->of[j]) - before);
@@ -268,10 +268,9 @@ static void set_gain(pilot *p, atvi_kin *k) {
 static bool set_kin(pilot *p, atvi_kin *k, double step) {
   double *g = p->matrix[0], *r = p->vector[0], *value = p->vector[2];
   bool known = kin_precision(p, k, step, g, r);
-  if (k->affine) {
+  if (k->chain) {
     atvi_infer_space_slopes(p->s, p->theta, p->affine);
     if (known) atvi_infer_chain_set(k, p->affine, p->scale, p->theta, g, r, p->matrix[1], value);
-    if (known) set_gain(p, k);
     return true;
   }
   if (!atvi_infer_kin_together(k) && (!known || is_diagonal(p, k, g))) return false;
@@ -307,6 +306,9 @@ static void measure(pilot *p, const double *x, double step) {
       if (is_due(p, s->kin[k].of[0], level, deep)) p->alone[k] = !set_kin(p, &s->kin[k], step);
     for (atvi_idx i = 0; i < p->d; i++)
       if (is_due(p, i, level, deep) && (s->link[i].kin < 0 || p->alone[s->link[i].kin])) set(p, i);
+    for (atvi_idx k = 0; k < s->n_kin; k++) /* last, as that needs the batch with the differences */
+      if (s->kin[k].chain && s->kin[k].known && is_due(p, s->kin[k].of[0], level, deep))
+        set_gain(p, &s->kin[k]);
   }
 }
 
