@@ -11,11 +11,42 @@ bool atvi_infer_kin_alike(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx
          memcmp(scale + a * B, scale + b * B, (size_t)B * sizeof *scale) == 0;
 }
 
+/* Whether nobody but members begins with root, which has a scale of its own. */
+static bool is_root(const atvi_target *t, const atvi_idx *after, const bool *in, atvi_idx root) {
+  for (atvi_idx j = 0; j < t->d; j++)
+    if (after[j] == root && (!in[j] || t->prior[j].form != t->prior[root].form)) return false;
+  return true;
+}
+
+/* What members begin with joins them, if all of them are then a chain; in[d] and *k are as they were if not. list: [d] */
+static bool add_roots(const atvi_target *t, const atvi_idx *after, const bool *own, bool *taken, bool *in,
+                      const atvi_kin_data *data, atvi_idx *list, atvi_kin *k) {
+  bool linked = false;
+  atvi_idx n = 0, joined = 0;
+  for (atvi_idx j = 0; j < t->d; j++) {
+    linked = linked || (in[j] && after[j] >= 0 && in[after[j]]);
+    if (in[j]) list[n++] = j;
+  }
+  for (atvi_idx m = 0; m < k->n && linked; m++) {
+    atvi_idx root = after[list[m]];
+    if (root < 0 || in[root] || taken[root] || !own[root] || !is_root(t, after, in, root)) continue;
+    in[root] = taken[root] = true;
+    list[n++] = root;
+    joined++;
+  }
+  if (linked && n <= ATVI_CHAIN_BAND && data->is_normal(data->user, n, list)) {
+    k->n = n;
+    return true;
+  }
+  for (atvi_idx m = n - joined; m < n; m++) in[list[m]] = taken[list[m]] = false;
+  return false;
+}
+
 /* Members in the order in which values follow from each other; in[d] says who is a member. */
-static void put_in_order(const atvi_target *t, const atvi_idx *after, atvi_idx first, bool *in, atvi_kin *k) {
+static void put_in_order(const atvi_target *t, const atvi_idx *after, bool *in, atvi_kin *k) {
   atvi_idx want = k->n;
   for (k->n = 0; k->n < want;)
-    for (atvi_idx i = first; i < t->d; i++) {
+    for (atvi_idx i = 0; i < t->d; i++) {
       atvi_idx loc = in[i] ? after[i] : -1;
       if (!in[i] || (loc >= 0 && in[loc])) continue;
       k->before[k->n] = -1;
@@ -23,7 +54,7 @@ static void put_in_order(const atvi_target *t, const atvi_idx *after, atvi_idx f
         if (k->of[m] == loc) k->before[k->n] = m;
       bool inner = k->before[k->n] >= 0;
       k->linked = k->linked || inner;
-      k->affine = k->affine || (inner && t->prior[i].location != loc);
+      k->chain = k->chain || (inner && t->prior[i].location != loc);
       if (inner && k->n - k->before[k->n] > k->least_width) k->least_width = k->n - k->before[k->n];
       k->of[k->n++] = i;
       in[i] = false;
@@ -43,29 +74,35 @@ static bool make_chain(atvi_pool *pool, atvi_idx d, atvi_kin *k) {
 }
 
 atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool *own, const atvi_idx *after,
-                              atvi_idx B, const double *scale, atvi_idx *n_kin) {
+                              atvi_idx B, const double *scale, const atvi_kin_data *data, atvi_idx *n_kin) {
   bool *taken = atvi_pool_take(pool, (size_t)t->d, sizeof *taken);
   bool *in = atvi_pool_take(pool, (size_t)t->d, sizeof *in);
+  atvi_idx *list = atvi_pool_take(pool, (size_t)t->d, sizeof *list);
   atvi_kin *kin = atvi_pool_take(pool, (size_t)t->d, sizeof *kin);
   *n_kin = 0;
-  if (!taken || !in || !kin) return NULL;
+  if (!taken || !in || !list || !kin) return NULL;
   for (atvi_idx i = 0; i < t->d; i++) {
     atvi_kin k = {0};
     if (!own[i] || taken[i] || t->prior[i].n_on_scale == 0) continue;
     for (atvi_idx j = i; j < t->d; j++) {
       in[j] = own[j] && !taken[j] && atvi_infer_kin_alike(t, i, j, B, scale);
-      taken[j] = taken[j] || in[j];
       k.n += in[j];
     }
+    if (k.n < 2) {
+      in[i] = false;
+      continue;
+    }
+    for (atvi_idx j = i; j < t->d; j++) taken[j] = taken[j] || in[j];
+    k.chain = add_roots(t, after, own, taken, in, data, list, &k);
     size_t n = (size_t)k.n;
     k.of = atvi_pool_take(pool, n, sizeof *k.of);
     k.before = atvi_pool_take(pool, n, sizeof *k.before);
     k.room = atvi_pool_take(pool, n * n, sizeof *k.room);
     if (!k.of || !k.before || !k.room) return NULL;
-    put_in_order(t, after, i, in, &k);
-    if (k.affine && k.least_width >= ATVI_CHAIN_BAND) continue; /* too many have the same one before them */
-    if (k.affine && !make_chain(pool, t->d, &k)) return NULL;
-    if (k.n > 1) kin[(*n_kin)++] = k;
+    put_in_order(t, after, in, &k);
+    if (k.chain && k.least_width >= ATVI_CHAIN_BAND) continue; /* too many have the same one before them */
+    if (k.chain && !make_chain(pool, t->d, &k)) return NULL;
+    kin[(*n_kin)++] = k;
   }
   return *n_kin > 0 ? kin : NULL;
 }

@@ -21,8 +21,8 @@ typedef struct {
   atvi_idx *before;
   /* Whether any is before another. */
   bool linked;
-  /* They are a chain (below): a location is not the kin before it, but an affine function of it. The rest is of chains only. */
-  bool affine;
+  /* They are a chain (below). The rest is of chains only. */
+  bool chain;
   /* Whether G and h are known; else they are 0. */
   bool known;
   /* Entries of a row of G right of its diagonal; at least as many as there are between one and that before it. */
@@ -39,11 +39,19 @@ typedef struct {
   double *room;
 } atvi_kin;
 
-/* All of them that are two or more, *n_kin of them. own[d] says which parameters may be kin, scale[d][B] are their scales at B points: those that
- * have the same at all of them, from the same parameters, are kin.
+/* Whether the log likelihood is a quadratic function of the parameters of[n], with a Hessian and a gradient that others change by a
+ * factor at most. */
+typedef struct {
+  bool (*is_normal)(void *user, atvi_idx n, const atvi_idx *of);
+  void *user;
+} atvi_kin_data;
+
+/* All of them that are two or more, *n_kin of them. own[d] says which parameters may be kin, scale[d][B] are their scales at B points:
+ * those that have the same at all of them, from the same parameters, are kin, and so is what a chain of them begins with. is_normal
+ * says whether the data inform these parameters as a normal density (below).
  * after[d] is the parameter of which a location is an affine function; -1: none. NULL: there are none, or out of memory (see the pool). */
 atvi_kin *atvi_infer_kin_find(atvi_pool *pool, const atvi_target *t, const bool *own, const atvi_idx *after,
-                              atvi_idx B, const double *scale, atvi_idx *n_kin);
+                              atvi_idx B, const double *scale, const atvi_kin_data *data, atvi_idx *n_kin);
 
 /* Whether the scales of a and b are the same in this sense. */
 bool atvi_infer_kin_alike(const atvi_target *t, atvi_idx a, atvi_idx b, atvi_idx B, const double *scale);
@@ -66,7 +74,9 @@ void atvi_infer_kin_locate_vjp(const atvi_kin *k, atvi_idx B, double *dloc, doub
 /* ---- chains (chain.c) ---- */
 
 /* Kin whose locations are a_i + b_i times the kin before, with functions a and b of other parameters: AR(1) processes, walks with a
- * drift.
+ * drift. Where the data inform them as a normal density does whose mean nothing else moves, random walks are chains as well, and the
+ * values that they begin with are members, although they have scales of their own, unless others depend on them. (In other models
+ * the rotation suits a walk better, and where it begins is left to q.)
  *
  *     A theta = c + e,   e_i of scale s_i;   row i of A is theta_i - b_i theta_before(i); c_i is a_i, or the whole location of the first ones
  *

@@ -79,6 +79,7 @@ typedef struct {
   double t, length;  /* share of the full step tried next; length of the last step taken */
   int pairs, next;   /* pairs held; where the next one goes */
   int trials, small; /* of the current step; steps in a row that gained next to nothing */
+  atvi_idx fixed;    /* a coordinate that stays as it is; -1: none */
   bool strict;       /* to end only where the gradient says so, or nothing helps */
   bool ended;
 } atvi_climb;

@@ -73,7 +73,8 @@ atvi_status atvi_infer_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const
                         .to = room + 2 * d,
                         .gt = room + 3 * d,
                         .s = room + 4 * d,
-                        .y = room + (4 + ATVI_CLIMB_PAIRS) * d};
+                        .y = room + (4 + ATVI_CLIMB_PAIRS) * d,
+                        .fixed = -1};
     atvi_infer_climb_restart(&c[k]);
     for (atvi_idx j = 0; j < d; j++) room[j] = start[j * n + k];
   }
@@ -185,7 +186,8 @@ void atvi_infer_climb_resume(atvi_climb *c, atvi_idx d) {
 
 static void take(atvi_climb *c, atvi_idx d, const atvi_climb_batch *b, atvi_idx i) {
   bool first = isinf(c->f);
-  double f = atvi_infer_climb_batch_get(b, i, first ? c->g : c->gt);
+  double *g = first ? c->g : c->gt, f = atvi_infer_climb_batch_get(b, i, g);
+  if (c->fixed >= 0) g[c->fixed] = 0;
   if (first) {
     c->f = f;
     if (isinf(f))

@@ -113,7 +113,7 @@ static void locate(const atvi_space *s, int worker, atvi_idx B, const double *th
 
 /* Of kin k that are a chain of this level: the m-th member, if it has one before it; else -1. */
 static atvi_idx inner_at(const atvi_space *s, const atvi_kin *k, atvi_idx m, int level) {
-  bool is = k->affine && k->before[m] >= 0 && s->link[k->of[m]].level == level;
+  bool is = k->chain && k->before[m] >= 0 && s->link[k->of[m]].level == level;
   return is ? k->of[m] : -1;
 }
 
@@ -122,13 +122,13 @@ static bool probe(const atvi_space *s, int level, atvi_idx B, double value, cons
                   const scratch *w) {
   bool any = false;
   for (atvi_idx k = 0; k < s->n_kin; k++)
-    any = any || (s->kin[k].affine && s->link[s->kin[k].of[0]].level == level);
+    any = any || (s->kin[k].chain && s->link[s->kin[k].of[0]].level == level);
   if (!any) return false;
   memcpy(w->chain.probe, theta, (size_t)(s->d * B) * sizeof *theta);
   for (atvi_idx k = 0; k < s->n_kin; k++)
     for (atvi_idx m = 0; m < s->kin[k].n; m++) {
       atvi_idx i = s->kin[k].of[m];
-      for (atvi_idx j = 0; j < B && s->kin[k].affine && s->link[i].level == level; j++)
+      for (atvi_idx j = 0; j < B && s->kin[k].chain && s->link[i].level == level; j++)
         w->chain.probe[i * B + j] = value;
     }
   return true;
@@ -172,7 +172,7 @@ static void locate_chains_vjp(const atvi_space *s, int worker, int level, atvi_i
     s->target->ops->prior_place_vjp(s->target->self, work, B, w->chain.probe, w->chain.aside[0],
                                     w->chain.aside[1], w->chain.dprobe);
     for (atvi_idx i = 0; i < s->d; i++) {
-      bool held = s->link[i].kin >= 0 && s->kin[s->link[i].kin].affine && s->link[i].level == level;
+      bool held = s->link[i].kin >= 0 && s->kin[s->link[i].kin].chain && s->link[i].level == level;
       for (atvi_idx j = i * B; j < (i + 1) * B && !held; j++) dtheta[j] += w->chain.dprobe[j];
     }
   }
@@ -220,7 +220,7 @@ static void step_fwd(const atvi_space *s, const step *t, atvi_idx B, double *the
     atvi_idx i = t->of[m], at = s->link[i].at;
     if (at >= 0) copy_row(B, theta + at * B, w->anchor.loc + i * B);
   }
-  if (t->kin && t->kin->affine) {
+  if (t->kin && t->kin->chain) {
     atvi_chain_place p = chain_place(t->kin, B, theta, w);
     atvi_infer_chain_fwd(t->kin, B, &p, theta, ldj_of(s, t->of[0], B, w), w->chain.work);
     return;
@@ -270,7 +270,7 @@ static void anchors_vjp(const atvi_space *s, const step *t, atvi_idx B, double *
 /* After step_fwd; where locations of kin were overwritten since, they are set again. dtheta becomes dz. */
 static void step_vjp(const atvi_space *s, const step *t, atvi_idx B, const double *theta, double *dtheta,
                      const scratch *w) {
-  if (t->kin && t->kin->affine) {
+  if (t->kin && t->kin->chain) {
     atvi_chain_place p = chain_place(t->kin, B, theta, w);
     atvi_chain_adjoint to = {w->anchor.dloc, w->chain.dslope, w->anchor.dscale, w->chain.dgain};
     atvi_infer_chain_vjp(t->kin, B, &p, w->anchor.z, w->alive, dtheta, &to, w->chain.work);
@@ -346,7 +346,7 @@ static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z
     for (int level = 1; level < s->n_level; level++) locate_chains(s, 0, level, n, w.theta, &w);
     for (atvi_idx m = 0; m < s->n_kin; m++) {
       if (!atvi_infer_kin_together(&s->kin[m])) continue;
-      if (s->kin[m].affine) {
+      if (s->kin[m].chain) {
         atvi_chain_place p = chain_place(&s->kin[m], n, w.theta, &w);
         atvi_infer_chain_inv(&s->kin[m], n, &p, w.theta, w.chain.work);
         continue;
@@ -356,7 +356,7 @@ static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z
     }
     for (atvi_idx m = 0; m < s->n_anchor; m++) {
       atvi_idx i = s->upward[m];
-      if (s->link[i].kin >= 0 && s->kin[s->link[i].kin].affine) continue;
+      if (s->link[i].kin >= 0 && s->kin[s->link[i].kin].chain) continue;
       atvi_anchor a = anchor(s, i, n, &w);
       atvi_transform_anchor_inv(&a, n, w.theta + i * n, w.theta + i * n);
     }
@@ -619,18 +619,29 @@ static bool is_affine(const atvi_space *s, atvi_idx i, atvi_idx q, const scratch
   return true;
 }
 
+/* The one of the parameters of its location that i follows: that with its scale, or else with a prior of its own. -1: none, or several. */
+static atvi_idx one_before(const atvi_space *s, atvi_idx i, const bool *may, bool alike, const scratch *w) {
+  const atvi_prior_link *p = &s->target->prior[i];
+  atvi_idx q = -1, n = 0;
+  for (atvi_idx k = p->n_on_scale; k < p->n_on; k++) {
+    atvi_idx on = p->on[k];
+    bool fits = alike ? atvi_infer_kin_alike(s->target, i, on, PILOTS, w->anchor.scale)
+                      : s->target->prior[on].form == p->form;
+    if (may[on] && on != q && fits) q = on, n++;
+  }
+  return n == 1 ? q : -1;
+}
+
 /* Sets after, where may[d] be kin; scales are known. */
 static void find_after(atvi_space *s, const bool *may, const scratch *w) {
   for (atvi_idx i = 0; i < s->d; i++) {
     const atvi_prior_link *p = &s->target->prior[i];
-    atvi_idx q = may[i] ? p->location : -1, n = 0;
+    atvi_idx q = may[i] ? p->location : -1, n = 1;
     s->link[i].after = q;
     if (!may[i] || q >= 0 || s->link[i].form != ATVI_PRIOR_LINE || p->n_on_scale == 0) continue;
-    for (atvi_idx k = p->n_on_scale; k < p->n_on; k++)
-      if (may[p->on[k]] && p->on[k] != q &&
-          atvi_infer_kin_alike(s->target, i, p->on[k], PILOTS, w->anchor.scale))
-        q = p->on[k], n++;
-    if (n != 1 || !is_affine(s, i, q, w)) continue;
+    q = one_before(s, i, may, true, w);
+    if (q < 0) q = one_before(s, i, may, false, w);
+    if (q < 0 || !is_affine(s, i, q, w)) continue;
     for (atvi_idx up = q; up >= 0 && n > 0; up = s->link[up].after) n = up != i; /* no circles */
     if (n > 0) s->link[i].after = q;
   }
@@ -640,7 +651,7 @@ static atvi_status make_chain_parts(atvi_space *s) {
   int threads = atvi_ctx_threads(s->ctx);
   size_t work = 0;
   for (atvi_idx k = 0; k < s->n_kin; k++)
-    if (s->kin[k].affine && atvi_infer_chain_work(s->kin[k].n) > work)
+    if (s->kin[k].chain && atvi_infer_chain_work(s->kin[k].n) > work)
       work = atvi_infer_chain_work(s->kin[k].n);
   if (work == 0) return ATVI_OK;
   double **part = atvi_pool_take(s->pool, (size_t)threads, sizeof *part);
@@ -648,6 +659,59 @@ static atvi_status make_chain_parts(atvi_space *s) {
   for (int k = 0; k < threads && part; k++) part[k] = atvi_pool_take(s->pool, work, sizeof **part);
   s->chain_part = part;
   return atvi_pool_status(s->pool);
+}
+
+/* ---- what the data say of kin ---- */
+
+/* Draws of the prior, theta[d][PILOTS], and where the likelihood is looked at. */
+typedef struct {
+  const atvi_space *s;
+  const double *theta;
+  double *at, *grad;
+} pilots;
+
+enum { PLACES = 3 }; /* x, x + step, x + 2 step */
+
+/* The gradients at three places in a line with the others as in draw a, and again as in draw b: grad[d][2 PLACES]. */
+static bool look_along(const pilots *p, atvi_idx n, const atvi_idx *of, int a, int b) {
+  atvi_idx d = p->s->d, B = 2 * PLACES;
+  double log_lik[2 * PLACES];
+  atvi_outcome outcome[2 * PLACES];
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx j = 0; j < B; j++) p->at[i * B + j] = p->theta[i * PILOTS + (j < PLACES ? a : b)];
+  for (atvi_idx m = 0; m < n; m++) {
+    const double *x = p->theta + of[m] * PILOTS;
+    for (atvi_idx j = 0; j < B; j++) p->at[of[m] * B + j] = x[a] + (double)(j % PLACES) * (x[b] - x[a]);
+  }
+  atvi_model_evaluator_run(
+      p->s->ev,
+      &(atvi_batch){.B = B, .theta = p->at, .log_lik = log_lik, .grad_lik = p->grad, .outcome = outcome});
+  bool good = true;
+  for (atvi_idx j = 0; j < B; j++) good = good && outcome[j] == ATVI_RUN_OK && isfinite(log_lik[j]);
+  return good;
+}
+
+static bool data_are_normal(void *user, atvi_idx n, const atvi_idx *of) {
+  const pilots *p = user;
+  const atvi_idx B = 2 * PLACES;
+  for (int a = 0; a + 1 < PILOTS; a += 2) {
+    double own = 0, both = 0, other = 0, off = 0, all = 0;
+    if (!look_along(p, n, of, a, a + 1)) return false;
+    for (atvi_idx m = 0; m < n; m++)
+      for (int j = 0; j < PLACES; j++) {
+        double g = p->grad[of[m] * B + j], h = p->grad[of[m] * B + PLACES + j];
+        own += g * g, both += g * h, other += h * h;
+      }
+    double by = other > 0 ? both / other : 0;
+    for (atvi_idx m = 0; m < n; m++) {
+      const double *g = p->grad + of[m] * B;
+      for (int j = 0; j < PLACES; j++) off = fmax(off, fabs(g[j] - by * g[PLACES + j]));
+      off = fmax(off, fabs(g[0] - 2 * g[1] + g[2]));
+      for (int j = 0; j < PLACES; j++) all = fmax(all, fabs(g[j]));
+    }
+    if (!(own > 0 && by > 0 && off <= ATVI_ROUNDING * all)) return false;
+  }
+  return true;
 }
 
 /* Kin have the same scales at draws theta[d][PRIOR_DRAWS] of the prior. */
@@ -662,7 +726,11 @@ static atvi_status find_kin(atvi_space *s, const double *theta) {
                               w.anchor.loc, w.anchor.scale);
   find_after(s, may, &w);
   for (atvi_idx i = 0; i < s->d; i++) after[i] = s->link[i].after;
-  s->kin = atvi_infer_kin_find(s->pool, s->target, may, after, PILOTS, w.anchor.scale, &s->n_kin);
+  pilots p = {s, w.theta, atvi_pool_take(s->pool, (size_t)(2 * PLACES * s->d), sizeof *p.at),
+              atvi_pool_take(s->pool, (size_t)(2 * PLACES * s->d), sizeof *p.grad)};
+  if (!p.at || !p.grad) return ATVI_ENOMEM;
+  atvi_kin_data data = {data_are_normal, &p};
+  s->kin = atvi_infer_kin_find(s->pool, s->target, may, after, PILOTS, w.anchor.scale, &data, &s->n_kin);
   for (atvi_idx k = 0; k < s->n_kin; k++)
     for (atvi_idx m = 0; m < s->kin[k].n; m++) s->link[s->kin[k].of[m]].kin = k;
   ATVI_TRY(atvi_pool_status(s->pool));

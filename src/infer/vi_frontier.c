@@ -28,6 +28,10 @@ typedef struct {
   uint32_t at;
   /* log pi - log q of the draw where it is largest */
   double top;
+  /* [L groups] whether a chain was beyond all draws at the last look; at the first one so many were, and of those that were at a look but
+   * the last, so many had come back at the next. */
+  bool *out;
+  int went, were, back;
 } frontier;
 
 static double *reals(frontier *f, atvi_idx n) {
@@ -67,6 +71,7 @@ static atvi_status open(frontier *f, const atvi_vi_weights *w) {
   f->start = reals(f, v->d * L * f->groups);
   f->log_step = reals(f, 2 * v->n_part);
   f->group = atvi_pool_take(v->pool, (size_t)f->groups, sizeof *f->group);
+  f->out = atvi_pool_take(v->pool, (size_t)(L * f->groups), sizeof *f->out);
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < f->groups; k++) {
     f->group[k].chain = (uint32_t)(k * L);
@@ -99,12 +104,17 @@ static void adapt(frontier *f, int look) {
   for (atvi_idx k = 0; k < 2 * f->v->n_part; k++) f->moves.step[k] = exp(f->log_step[k]);
 }
 
-/* Adds the states that are beyond all draws. */
-static void collect(const frontier *f, atvi_cloud *c) {
+/* Adds the states that are beyond all draws, and counts who goes and who comes back. */
+static void collect(frontier *f, atvi_cloud *c) {
   for (atvi_idx g = 0; g < f->groups; g++)
     for (int i = 0; i < L; i++) {
       const atvi_exact_point *p = &f->group[g].now;
-      if (!(p->log_pi[i] - p->log_q[i] > f->top)) continue;
+      bool *out = &f->out[g * L + i], was = *out;
+      *out = p->log_pi[i] - p->log_q[i] > f->top;
+      f->went += *out && f->at == 0;
+      f->were += was;
+      f->back += was && !*out;
+      if (!*out) continue;
       for (atvi_idx j = 0; j < f->v->d; j++) c->x[j * c->cap + c->n] = p->x[j * L + i];
       c->log_pi[c->n++] = p->log_pi[i];
     }
@@ -133,6 +143,6 @@ atvi_status atvi_infer_vi_beyond(atvi_vi *v, const atvi_vi_weights *w, double *s
   if (status == ATVI_OK) status = look(&f, &v->search.missing);
   atvi_infer_exact_close(&f.moves);
   ATVI_TRY(status);
-  *share = w->lacking * (double)v->search.missing.n / (double)v->search.missing.cap;
+  *share = w->lacking * (double)f.went / (double)(L * f.groups) * (f.were + 1.0) / (f.back + 1.0);
   return *share > ATVI_VI_UNSEEN / 2 ? atvi_infer_vi_cover_rim(v) : ATVI_OK;
 }

@@ -28,6 +28,7 @@
 #include "math/rng.h"
 #include "math/special.h"
 #include "math/stat/stat.h"
+#include "infer/modes.h"
 #include <math.h>
 #include <string.h>
 
@@ -215,32 +216,109 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
   return near > ATVI_HALF * flat * (double)draws->n;
 }
 
+/* ---- the density at a bound ---- */
+
+/* Draws moved to the bound of coordinate i. Where a parameter goes to its bound, others that trade with it must come along. */
+typedef struct {
+  atvi_idx n, i;
+  /* z and x at the end, or nearly. */
+  double z_end, x_end;
+  /* [draws] of the parameter, and scratch. */
+  double *z;
+  /* [d] mean of the other coordinates, and their slope against z: not against its log, which goes far where nothing changes any more. */
+  double *mean, *slope;
+  /* [d] where they are at the end. */
+  double *there;
+  /* [d][n], [d][n] and [n] of the draws there. */
+  double *x, *theta, *log_pi;
+} at_bound;
+
+static at_bound lay_at_bound(const atvi_vi *v, const atvi_cloud *draws, atvi_idx i) {
+  atvi_idx n = ATVI_VI_PROBES / 2, d = v->d;
+  at_bound a = {.n = n, .i = i, .z = v->scratch};
+  a.mean = a.z + 2 * draws->n;
+  a.slope = a.mean + d;
+  a.there = a.slope + d;
+  a.log_pi = a.there + d;
+  a.x = a.log_pi + n;
+  a.theta = a.x + d * n;
+  return a;
+}
+
+static void regress(const atvi_vi *v, const atvi_cloud *draws, at_bound *a) {
+  bounded(v, draws, a->i, a->z);
+  double mean = atvi_math_mean(draws->n, a->z, NULL), sd = atvi_math_sd(draws->n, a->z, NULL);
+  for (atvi_idx k = 0; k < v->d; k++) {
+    const double *x = draws->x + k * draws->cap;
+    double sum = 0;
+    for (atvi_idx j = 0; j < draws->n; j++) sum += x[j] * (a->z[j] - mean);
+    a->slope[k] = k == a->i ? 0 : sum / (sd * sd * (double)draws->n);
+    a->mean[k] = atvi_math_mean(draws->n, x, NULL) - a->slope[k] * mean;
+    a->there[k] = k == a->i ? a->x_end : a->mean[k] + a->slope[k] * a->z_end;
+  }
+}
+
+static void evaluate_there(const atvi_vi *v, const atvi_cloud *draws, const at_bound *a) {
+  for (atvi_idx k = 0; k < v->d; k++)
+    for (atvi_idx j = 0; j < a->n; j++) {
+      double rest = draws->x[k * draws->cap + j] - a->mean[k] - a->slope[k] * a->z[j];
+      a->x[k * a->n + j] = a->there[k] + (k == a->i ? 0 : rest);
+    }
+  atvi_space_batch b = {.B = a->n, .x = a->x, .beta = 1, .theta = a->theta, .log_pi = a->log_pi};
+  atvi_infer_space_eval(v->space, &b);
+}
+
+/* From the best of the draws there the others climb to where they are when this parameter is at its bound. */
+static atvi_status climb_there(const atvi_vi *v, const at_bound *a) {
+  atvi_pool *pool;
+  atvi_climb_batch b;
+  atvi_climb *c;
+  atvi_idx best = 0;
+  for (atvi_idx j = 1; j < a->n; j++)
+    if (a->log_pi[j] > a->log_pi[best]) best = j;
+  if (!isfinite(a->log_pi[best])) return ATVI_OK;
+  ATVI_TRY(atvi_pool_new(v->ctx, &pool));
+  for (atvi_idx k = 0; k < v->d; k++) a->there[k] = a->x[k * a->n + best];
+  atvi_status status = atvi_infer_climb_batch_new(v->space, pool, 1, &b);
+  if (status == ATVI_OK) status = atvi_infer_climbs_new(pool, v->d, 1, a->there, &c);
+  if (status == ATVI_OK) {
+    c->fixed = a->i;
+    atvi_infer_climbs_run(&b, 1, (atvi_climb *const[]){c}, ATVI_ITERATIONS);
+    memcpy(a->there, c->x, (size_t)v->d * sizeof *c->x);
+  }
+  atvi_pool_free(pool);
+  return status;
+}
+
 /* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an exponential tail, which q cannot
- * have. Its marginal density at the bound is the mean of f(x) p(end, rest) / p(x, rest) over draws (x, rest) of the posterior, for any
- * density f (Chen 1994): here that of a normal approximation of the draws of q, which are weighted. Between the bound and the end of q's tail
- * that makes the share of the posterior which the log would lose. */
+ * have. Its marginal density at the bound is the mean of
+ *
+ *     f(x) p(end, r + c) / p(x, rest),   r = rest - b z
+ *
+ * over draws (x, rest) of the posterior, for any density f and any b and c (Chen 1994, with a shear): here f, b are those of a normal
+ * approximation of the draws of q, which are weighted, and r + c is about where the others have their maximum at the end. Between the
+ * bound and the end of q's tail that makes the share of the posterior which the log would lose. */
 static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
-  const atvi_idx n = ATVI_VI_PROBES / 2, d = v->d;
   const atvi_map *map = &v->space->map[i];
   const double *xi = draws->x + i * draws->cap;
   if (!isfinite(end) || n_ends(map) != 1) return false;
   double mean = atvi_math_mean(draws->n, xi, NULL), sd = atvi_math_sd(draws->n, xi, NULL);
-  double low, high, x_low = mean - ATVI_FAR * sd, x_high = mean + ATVI_FAR * sd, ldj = 0, x_end,
-                    log_slope = 0;
+  double low, high, x_low = mean - ATVI_FAR * sd, x_high = mean + ATVI_FAR * sd, ldj = 0, log_slope = 0;
+  double all = -HUGE_VAL, there = -HUGE_VAL;
   atvi_transform_map_fwd(map, 1, &x_low, &low, &ldj);
   atvi_transform_map_fwd(map, 1, &x_high, &high, &ldj);
-  double reach = fmin(fabs(low - end), fabs(high - end)),
-         at = end + (end < low ? ATVI_SMALL : -ATVI_SMALL) * reach;
-  atvi_transform_map_inv(map, 1, &at, &x_end);
-  atvi_transform_map_fwd(map, 1, &x_end, &at, &log_slope);
-  double *log_pi = v->scratch, *x = log_pi + n, *theta = x + d * n, all = -HUGE_VAL, there = -HUGE_VAL;
-  for (atvi_idx k = 0; k < d; k++)
-    for (atvi_idx j = 0; j < n; j++) x[k * n + j] = k == i ? x_end : draws->x[k * draws->cap + j];
-  atvi_infer_space_eval(v->space,
-                        &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = log_pi});
-  for (atvi_idx j = 0; j < n; j++) {
+  double reach = fmin(fabs(low - end), fabs(high - end));
+  at_bound a = lay_at_bound(v, draws, i);
+  a.z_end = end + (end < low ? ATVI_SMALL : -ATVI_SMALL) * reach;
+  atvi_transform_map_inv(map, 1, &a.z_end, &a.x_end);
+  atvi_transform_map_fwd(map, 1, &a.x_end, &a.z_end, &log_slope);
+  regress(v, draws, &a);
+  evaluate_there(v, draws, &a);
+  if (climb_there(v, &a) != ATVI_OK) return false;
+  evaluate_there(v, draws, &a);
+  for (atvi_idx j = 0; j < a.n; j++) {
     double r = (xi[j] - mean) / sd, log_f = -0.5 * r * r - log(sd) - 0.91893853320467274178;
-    double w = draws->log_pi[j] - draws->log_q[j], w_end = log_pi[j] - draws->log_q[j];
+    double w = draws->log_pi[j] - draws->log_q[j], w_end = a.log_pi[j] - draws->log_q[j];
     if (isfinite(w)) all = atvi_math_log_add(all, w);
     if (isfinite(w_end)) there = atvi_math_log_add(there, log_f + w_end);
   }

@@ -360,13 +360,30 @@ static atvi_idx parameter(const atvi_model *m, atvi_node x) {
   return is ? info.index : -1;
 }
 
-/* A parameter with a prior of its own that is the location of others. */
+typedef struct {
+  atvi_idx of;
+  bool found;
+} mention;
+
+static void note_mention(void *user, atvi_idx index) {
+  mention *m = user;
+  m->found = m->found || index == m->of;
+}
+
+/* Whether x depends on parameter i. */
+static bool mentions(const atvi_model *m, atvi_node x, atvi_idx i) {
+  mention at = {.of = i};
+  return atvi_model_inputs(m, x, ATVI_IN_PARAM, note_mention, &at) && at.found;
+}
+
+/* A parameter with a prior of its own that is the location of others, or that others of its array begin with, as in an AR(1) process. */
 static bool is_location(const atvi_model *m, const use_of *use, atvi_idx i) {
   const atvi_lang_param *p = m->lang->param;
   for (atvi_idx k = 0; k < m->lang->n_param; k++) {
+    bool next = k != i && p[k].place.line == p[i].place.line && p[k].place.column == p[i].place.column;
     if (use[k].found && parameter(m, use[k].location) == i) return true;
-    for (int a = 0; a < p[k].n_arg && m->levels.of[k] > 0; a++)
-      if (parameter(m, p[k].arg[a]) == i && p[k].dist != ATVI_DIST_UNIFORM) return true;
+    for (int a = 0; a < p[k].n_arg && m->levels.of[k] > 0 && p[k].dist != ATVI_DIST_UNIFORM; a++)
+      if (parameter(m, p[k].arg[a]) == i || (next && mentions(m, p[k].arg[a], i))) return true;
   }
   return false;
 }

@@ -197,7 +197,8 @@ static void kin_have_no_dependence(void) {
   world w = open_model(with_data(KIN, KIN_DATA));
   CHECK_INT(w.s->n_kin, 3);
   CHECK_INT(w.s->n_level, 2); /* a walk is one step, however long */
-  CHECK(w.s->kin[0].linked && w.s->kin[0].turn && w.s->kin[0].n == 4);
+  CHECK(w.s->kin[0].chain && w.s->kin[0].known && !w.s->kin[0].turn);
+  CHECK_INT(w.s->kin[0].n, 4); /* not a, on which others depend, too */
   CHECK(!w.s->kin[1].linked && w.s->kin[1].turn && w.s->kin[1].n == 3);
   CHECK(!w.s->kin[2].turn && w.s->kin[2].n == 2); /* not correlated: messages serve */
   scatter_points(w.d, 0.9, &p);
@@ -223,8 +224,8 @@ static void chains_have_no_dependence(void) {
   points p;
   world w = open_model(with_data(CHAINS, CHAINS_DATA));
   CHECK_INT(w.s->n_kin, 2);
-  CHECK(w.s->kin[0].affine && w.s->kin[0].known && w.s->kin[0].n == 4);
-  CHECK(w.s->kin[1].affine && w.s->kin[1].known && w.s->kin[1].n == 4);
+  CHECK(w.s->kin[0].chain && w.s->kin[0].known && w.s->kin[0].n == 4);
+  CHECK(w.s->kin[1].chain && w.s->kin[1].known && w.s->kin[1].n == 4);
   scatter_points(w.d, 0.9, &p);
   evaluate(&w, 1, &p);
   check_standard(&w, 1, &p); /* nothing is below these */
@@ -435,7 +436,7 @@ static void ar1_with_exact_answer(void) {
     by_last += w * last;
   }
   world w = open_model(AR);
-  CHECK(w.s->n_kin == 1 && w.s->kin[0].affine && w.s->kin[0].n == AR_N - 1 && w.s->kin[0].width == 1);
+  CHECK(w.s->n_kin == 1 && w.s->kin[0].chain && w.s->kin[0].n == AR_N && w.s->kin[0].width == 1);
   CHECK_INT(w.s->kin[0].n_gain, 1); /* the noise */
   CHECK_ABS(w.s->kin[0].power[0], -2, 1e-6);
   check_gradient(&w);
@@ -451,6 +452,55 @@ static void ar1_with_exact_answer(void) {
     CHECK_ABS(atvi_math_mean(d->n, d->x + (2 + AR_N) * d->n, d->weight), by_last / z, 0.02);
     atvi_draws_free(d);
   }
+  shut(w);
+}
+
+/* A local level: a walk, its first value with a scale of its own, and a noise of unknown size, either of which may be 0. Given both all is
+ * normal, so that the coordinates of the values are independent standard normal whatever the two scales are. */
+static const char *const LEVEL =
+    "index k = 1..9\nconst y[k] = [0.31, 1.12, 0.87, 1.64, 2.18, 1.35, 1.21, 0.35, -0.42]\n"
+    "param s ~ halfnormal(1)\nparam sigma ~ halfnormal(1)\n"
+    "param x[i in k] ~ normal(if i > 1 then x[i-1] else 0.2, if i > 1 then s else 1.7)\n"
+    "logp sum(i in k: -0.5*((y[i] - x[i])/sigma)^2 - log(sigma))\n";
+
+static void level_with_unknown_noise(void) {
+  enum { N = 16, D = 11 };
+  world w = open_model(LEVEL);
+  double x[D * N], theta[D * N], log_pi[N], low = HUGE_VAL, high = -HUGE_VAL;
+  CHECK(w.s->n_kin == 1 && w.s->kin[0].chain && w.s->kin[0].n == 9 && w.s->kin[0].width == 1);
+  CHECK_INT(w.s->kin[0].n_gain, 1);
+  CHECK_ABS(w.s->kin[0].power[0], -2, 1e-6);
+  check_gradient(&w);
+  for (int pair = 0; pair < 5; pair++) {
+    const double s[] = {0.001, 0.4, 2.1, 0.7, 0.02}, sigma[] = {0.3, 0.01, 0.5, 3.1, 0.04};
+    for (int j = 0; j < N; j++) {
+      theta[j] = s[pair], theta[N + j] = sigma[pair];
+      for (int i = 2; i < D; i++) theta[i * N + j] = 0;
+    }
+    atvi_infer_space_inv(w.s, N, theta, x);
+    for (int i = 2; i < D; i++)
+      for (int j = 0; j < N; j++) x[i * N + j] = sin(3.7 * i + 1.3 * j);
+    atvi_infer_space_eval(w.s,
+                          &(atvi_space_batch){.B = N, .x = x, .beta = 1, .theta = theta, .log_pi = log_pi});
+    low = HUGE_VAL, high = -HUGE_VAL;
+    for (int j = 0; j < N; j++) {
+      for (int i = 2; i < D; i++) {
+        double z = w.s->map[i].loc + w.s->map[i].scale * x[i * N + j];
+        log_pi[j] += 0.5 * z * z;
+      }
+      low = fmin(low, log_pi[j]), high = fmax(high, log_pi[j]);
+    }
+    CHECK_ABS(high - low, 0, 1e-4);
+  }
+  shut(w);
+}
+
+/* Chains as dense as this one may be would take long where they are long. */
+static void long_walk_is_turned(void) {
+  world w =
+      open_model("param s ~ halfnormal(1)\nparam x[i in 1..130] ~ normal(if i > 1 then x[i-1] else 0, s)\n"
+                 "logp sum(i in 1..130: -(x[i] - 1)^2)\n");
+  CHECK(w.s->n_kin == 1 && w.s->kin[0].linked && w.s->kin[0].turn && !w.s->kin[0].chain);
   shut(w);
 }
 
@@ -565,5 +615,5 @@ TESTS({"gradient", gradient_and_inverse}, {"prior", prior_has_no_dependence},
       {"maps", own_maps_are_respected}, {"standard", standard_parameters_know_their_use},
       {"standard_places", standard_parameters_in_other_places},
       {"standard_count", standard_parameters_are_counted}, {"ar1", ar1_with_exact_answer},
-      {"schools", eight_schools}, {"three_levels", three_levels}, {"funnel", funnel}, {"scales", scales},
-      {"faults", survives_faults})
+      {"level", level_with_unknown_noise}, {"long_walk", long_walk_is_turned}, {"schools", eight_schools},
+      {"three_levels", three_levels}, {"funnel", funnel}, {"scales", scales}, {"faults", survives_faults})
