@@ -449,7 +449,7 @@ static void moments_note(judge *j) {
   which = names(j, has_no_sd);
   if (*which)
     ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
-        "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell: "
+        "The tails of %s are so long that its standard deviation does not exist, judging by the draws: "
         "use the interval.",
         which);
 }

@@ -126,7 +126,7 @@ static atvi_status settle_end(atvi_journal *j,
   atvi_block_free(j->ctx, text);
   if (end == ATVI_JOURNAL_OTHER)
     return ATVI_FAIL(j->ctx, ATVI_EDATA,
-                     "%s: error: its end is not as atvi wrote it; mend the file, or move it away", j->path);
+                     "%s: error: its end is not as atvi wrote it; repair the file, or move it away", j->path);
   if (end == ATVI_JOURNAL_KEEP) {
     j->size = j->synced = st.st_size;
     return atvi_io_journal_add(j, "\n", 1);

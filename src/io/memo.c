@@ -223,7 +223,7 @@ static atvi_status read_file(atvi_memo *m) {
   m->before_s = h.seconds;
   m->known.bytes = text + sizeof h + round8(h.n_about);
   m->known.n = h.n_entries;
-  if (!make_table(m)) return damaged(m, "its entries do not fit together");
+  if (!make_table(m)) return damaged(m, "its entries contradict each other");
   return atvi_pool_status(m->pool);
 }
 

@@ -252,7 +252,7 @@ static atvi_node increase(elab *e, const elab_env *v, const ast_expr *x) {
   }
   if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_PREV))) {
     atvi_lang_error(e->s, x->at,
-                    "it means what a state gained since the previous row of the data, so it belongs into the "
+                    "it means what a state gained since the previous row of the data, so it belongs in the "
                     "arguments of 'observe'",
                     "increase() cannot be used outside observations");
     return ATVI_NODE_NONE;

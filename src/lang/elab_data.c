@@ -280,8 +280,7 @@ static bool const_columns(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi
   *first = 0;
   *n = csv->n_col;
   if (st->words.n > 1) {
-    atvi_lang_error(e->s, st->words.token[1].at,
-                    "columns that stand side by side are given by position: columns 2..6",
+    atvi_lang_error(e->s, st->words.token[1].at, "neighbouring columns are given by position: columns 2..6",
                     "one column can be given by name");
     return false;
   }

@@ -296,7 +296,7 @@ static bool check_sum(elab *e, const ast_stmt *st, atvi_idx n, const atvi_lang_t
     emulators += t[i].kind == ATVI_TERM_EMULATOR;
     states += FORMS[t[i].kind].states;
     if (emulators > 1) {
-      atvi_lang_error(e->s, t[i].place, "emulate their sum, or observe them apart",
+      atvi_lang_error(e->s, t[i].place, "emulate their sum, or observe them separately",
                       "an observation has at most one emulator");
       return false;
     }

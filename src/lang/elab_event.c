@@ -179,7 +179,7 @@ static atvi_node delay_lag(elab *e, const elab_env *v, const ast_expr *x) {
 
 static bool can_delay(elab *e, const elab_env *v, const ast_expr *x) {
   const char *why = !(v->allowed & ELAB_KIND(ATVI_IN_DELAY)) || e->lang->kind != ATVI_MODEL_ODE
-                        ? "delay() belongs into differential equations"
+                        ? "delay() belongs in differential equations"
                     : x->n != 2 ? "'delay' takes an expression of states and a time"
                                 : NULL;
   if (why) atvi_lang_error(e->s, x->at, "for example: dI/dt = b*delay(S, tau) - g*I", "%s", why);
@@ -285,7 +285,7 @@ atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *
   *found = kind < 4;
   if (!*found) return ATVI_NODE_NONE;
   if (!(v->allowed & ELAB_KIND(ATVI_IN_TRAJECTORY)) || e->lang->dynamics.n_state == 0) {
-    atvi_lang_error(e->s, x->at, "it asks for something of a whole run: write it in 'derived'",
+    atvi_lang_error(e->s, x->at, "it describes a whole run: write it in 'derived'",
                     e->lang->dynamics.n_state ? "%s cannot use '%s'"
                                               : "%s cannot use '%s': the model has no states",
                     v->where, WORD[kind]);

@@ -105,10 +105,10 @@ static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds
     const char *what, *hint;
   } RULES[] = {
       {ATVI_IN_DELAY, "a delayed state",
-       "delay() belongs into differential equations; give what it shall show a state of its own"},
+       "delay() belongs in differential equations; make what it should show a state of its own"},
       {ATVI_IN_TRAJECTORY, "of a whole run",
-       "at(), maximum(), time_of_maximum() and integral() belong into 'derived'"},
-      {ATVI_IN_PREV, "increase()", "increase() belongs into the arguments of 'observe'"},
+       "at(), maximum(), time_of_maximum() and integral() belong in 'derived'"},
+      {ATVI_IN_PREV, "increase()", "increase() belongs in the arguments of 'observe'"},
       {ATVI_IN_DATA, "columns of the data", "columns can be used only in the arguments of 'observe'"},
       {ATVI_IN_STATE, "a state", NULL},
       {ATVI_IN_TABLE, "a table", NULL},
@@ -382,7 +382,7 @@ static atvi_node list_node(elab *e, const elab_env *v, const ast_expr *x) {
   if (!v->list || v->list->n_dim == 0) {
     atvi_lang_error(e->s, x->at, "for example: const f[age] = [1, 2, 3]",
                     v->list ? "wrong shape: a list needs a const with an index"
-                            : "a list can stand only in a 'const' with an index");
+                            : "a list can be used only in a 'const' with an index");
     return ATVI_NODE_NONE;
   }
   const ast_expr *item = x;
@@ -461,7 +461,7 @@ static atvi_node dispatch(elab *e, const elab_env *v, const ast_expr *x) {
   switch (x->kind) {
   case EX_NUMBER: return atvi_graph_const(e->g, x->number);
   case EX_DATE:
-    atvi_lang_error(e->s, x->at, "dates can stand in start, calendar, pulse and table",
+    atvi_lang_error(e->s, x->at, "dates can be used in start, calendar, pulse and table",
                     "a date cannot be used in an expression");
     return ATVI_NODE_NONE;
   case EX_TIME: return time_node(e, v, x);

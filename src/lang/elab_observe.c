@@ -35,7 +35,7 @@ static atvi_idx data_of(elab *e, const ast_stmt *st, const elab_loop *loop) {
   if (st->qualifier) {
     const elab_symbol *set = atvi_lang_symbol(e, st->qualifier, SYM_DATA);
     if (set) return set->base;
-    atvi_lang_error(e->s, st->at, "data sets get names so: data hosp \"hosp.csv\" time day",
+    atvi_lang_error(e->s, st->at, "a data set is given a name like this: data hosp \"hosp.csv\" time day",
                     "there is no data set '%.60s'", st->qualifier->text);
     return -1;
   }

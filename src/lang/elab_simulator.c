@@ -177,7 +177,7 @@ bool atvi_lang_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx
     if (!input(e, x->value[i], &first, &count)) return false;
     for (atvi_idx k = first; k < first + count; k++) {
       if (seen[k]) {
-        atvi_lang_error(e->s, x->value[i]->at, "keep one of them", "'%.60s' is an input twice",
+        atvi_lang_error(e->s, x->value[i]->at, "keep one of them", "'%.60s' is listed twice as an input",
                         e->lang->param[k].name);
         return false;
       }
@@ -335,7 +335,7 @@ static bool find_inputs(elab *e) {
   if (!n && !sim->n_template && !sim->send_json && !sim->send_environment && !sim->worker) {
     atvi_lang_error(
         e->s, command->at,
-        "{name} in the command, a template, 'send json', 'send environment' or 'worker' hand them over",
+        "{name} in the command, a template, 'send json', 'send environment' or 'worker' pass them on",
         "no parameter reaches the simulator");
     return false;
   }
@@ -386,7 +386,7 @@ static bool format(elab *e, const ast_setting *x, bool worker, atvi_lang_output 
   }
   if (!x->from) {
     atvi_lang_error(e->s, x->name_at, "for example: output flow from \"out.csv\" csv, or from stdout json",
-                    "it is not said where the output '%.60s' comes from", x->name);
+                    "the output '%.60s' has no source", x->name);
     return false;
   }
   const char *dot = x->file ? strrchr(x->file, '.') : NULL;

@@ -81,7 +81,8 @@ static bool setting(elab *e, const ast_expr *x, const char *name, bool zero, dou
     atvi_lang_error(e->s, x->at, "choose a number in that range", "%s must be %s and finite, not %g", name,
                     from, *value);
   else
-    atvi_lang_error(e->s, x->at, "the default is right for most models; a smaller one is exacter and slower",
+    atvi_lang_error(e->s, x->at,
+                    "the default is right for most models; a smaller one is more exact and slower",
                     "%s must be %s and below %g, not %g", name, from, most, *value);
   return false;
 }

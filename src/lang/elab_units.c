@@ -59,7 +59,7 @@ static bool no_column(elab *e, const elab_each *each, const ast_stmt *st, const 
                              name)
           : atvi_pool_printf(
                 e->s->pool,
-                "add a column '%.60s' that says whose row it is; what all share stands outside the block",
+                "add a column '%.60s' that says whose row it is; what all share goes outside the block",
                 name);
   if (!hint) return atvi_lang_nomem(e->s), false;
   atvi_lang_error(e->s, st->file.at, hint, "%s has no column '%.60s'", csv->path, name);
@@ -407,7 +407,7 @@ bool atvi_lang_belongs(elab *e, const ast_word *word, atvi_place at) {
   const ast_stmt *block = home(e->tree->n, e->tree->stmt, NULL, word);
   if (!block) return false;
   const char *hint = atvi_pool_printf(
-      e->s->pool, "what stands outside does not see it: move this into the block of line %d", block->at.line);
+      e->s->pool, "it cannot be used outside: move this into the block of line %d", block->at.line);
   if (!hint) return atvi_lang_nomem(e->s), true;
   atvi_lang_error(e->s, at, hint, "'%.60s' belongs to each %.60s", word->text, block->name->text);
   return true;

@@ -309,7 +309,7 @@ static const struct {
 } FOREIGN[] = {
     {"&", "write 'and'"},
     {"|", "write 'or'"},
-    {"!", "write 'not'; unequal is !="},
+    {"!", "write 'not'; 'not equal' is !="},
     {"//", "comments start with #"},
     {";", "one statement per line, with nothing at its end; comments start with #"},
     {"**", "a power is written with ^: x^2"},

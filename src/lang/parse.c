@@ -660,7 +660,7 @@ static bool setting(ast_parser *p, ast_stmt *st, ast_setting *x) {
 
 static bool parse_settings(ast_parser *p, ast_stmt *st) {
   atvi_idx cap = 0;
-  if (!atvi_lang_expect(p, '{', "its settings stand between { and }, one per line")) return false;
+  if (!atvi_lang_expect(p, '{', "its settings go between { and }, one per line")) return false;
   for (;;) {
     while (p->tok->kind == TOK_LINE) p->tok++;
     if (p->tok->kind == '}') {
@@ -743,7 +743,7 @@ static bool outside_only(ast_parser *p, ast_keyword k) {
     if (k == OUTSIDE[i] && p->level) {
       const char *hint = k == KW_CONST ? "move it out, or make it a 'let' or a column of the units' file"
                                        : "move it out: it holds for all units";
-      atvi_lang_error(p->s, p->tok->at, hint, "'%s' cannot stand in a block", p->tok->word->text);
+      atvi_lang_error(p->s, p->tok->at, hint, "'%s' cannot be used in a block", p->tok->word->text);
       return true;
     }
   return false;

@@ -257,7 +257,7 @@ static ast_expr *word(ast_parser *p) {
     return NULL;
   case KW_IF:
     atvi_lang_error(p->s, p->tok->at, "put brackets around it: (if ... then ... else ...)",
-                    "'if' cannot stand here without brackets");
+                    "'if' needs brackets here");
     return NULL;
   case KW_THEN:
   case KW_ELSE:
@@ -265,7 +265,7 @@ static ast_expr *word(ast_parser *p) {
   case KW_OR:
   case KW_NOT:
   case KW_IN:
-    atvi_lang_error(p->s, p->tok->at, "a number, a name or a bracket can stand here",
+    atvi_lang_error(p->s, p->tok->at, "a number, a name or a bracket belongs here",
                     "'%s' is a word of the language and has no value", p->tok->word->text);
     return NULL;
   default: return name(p); /* a word that begins statements may be a column of the data: state, model */
@@ -286,7 +286,7 @@ static ast_expr *primary(ast_parser *p) {
     return x && atvi_lang_expect(p, ')', NULL) ? x : NULL;
   case '[': p->tok++; return items(p, ']', &n, &arg) ? atvi_lang_expr_list(p, at, n, arg) : NULL;
   default:
-    atvi_lang_error(p->s, at, "a number, a name or a bracket can stand here",
+    atvi_lang_error(p->s, at, "a number, a name or a bracket belongs here",
                     "expected an expression, found %s", atvi_lang_token_text(p, p->tok));
     return NULL;
   }

@@ -135,7 +135,7 @@ static atvi_status no_such_time(const building *b, const atvi_process *p, const 
                      at->time, em->m, em->time[0], em->time[em->m - 1]);
   const char *hint =
       em->counted
-          ? "the runs have no times, so that these are 1, 2, ...; 'time COLUMN' in the output's line tells "
+          ? "the runs have no times, so that these are 1, 2, ...; 'time COLUMN' in the output's line gives "
             "them, or 'times' in the emulator's block"
           : "times of data and of runs must be in the same unit, and every time of the data among the runs'";
   return ATVI_FAIL(b->ctx, ATVI_EDATA,

@@ -64,8 +64,8 @@ static atvi_status read_name(reader *r, comparison *c) {
     while (word_char(r->at[n])) n++;
     if (n == 0)
       return wrong(r, r->at,
-                   timed(r) ? "a name is due: t, row or a column of the data"
-                            : "a name is due: row or a column of the data",
+                   timed(r) ? "expected a name: t, row or a column of the data"
+                            : "expected a name: row or a column of the data",
                    how(r));
     c->name = atvi_pool_strndup(r->pool, r->at, n);
     r->at += n;
@@ -83,7 +83,8 @@ static atvi_status read_op(reader *r, comparison *c) {
       r->at += n;
       return ATVI_OK;
     }
-  return wrong(r, r->at, *r->at == '=' ? "equality is written ==" : "one of < <= > >= == != is due", how(r));
+  return wrong(r, r->at,
+               *r->at == '=' ? "equality is written ==" : "expected one of < <= > >= == !=", how(r));
 }
 
 static atvi_status read_number(reader *r, double *out) {
@@ -94,7 +95,7 @@ static atvi_status read_number(reader *r, double *out) {
     r->at += n;
     return ATVI_OK;
   }
-  if (!atvi_io_parse_date(r->at, n, &days)) return wrong(r, r->at, "a number is due", how(r));
+  if (!atvi_io_parse_date(r->at, n, &days)) return wrong(r, r->at, "expected a number", how(r));
   if (!r->lang->time.calendar.unit)
     return wrong(r, r->at, "the model has no calendar to understand dates by",
                  "give the time as the model has it, or say in the model what date t = 0 is");
@@ -115,7 +116,7 @@ static atvi_status read_word(reader *r, comparison *c, bool *is) {
   *is = quoted || (n > 0 && !atvi_io_parse_number(from, n, &number) && !atvi_io_parse_date(from, n, &days));
   if (!*is) return ATVI_OK;
   if ((c->how != EQ && c->how != NE) || !isnan(c->modulus))
-    return wrong(r, r->at, "a number is due: words are compared by == and !=", how(r));
+    return wrong(r, r->at, "expected a number: words are compared by == and !=", how(r));
   if (quoted && !from[n]) return wrong(r, r->at, "the quote is not closed", how(r));
   c->word = atvi_pool_strndup(r->pool, from, n);
   r->at = from + n + quoted;

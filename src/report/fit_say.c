@@ -686,7 +686,7 @@ void atvi_report_say_convergence(atvi_page *p, const atvi_fit_parts *x) {
 /* ---- cost ---- */
 
 static const char *ending(atvi_end end) {
-  return end == ATVI_END_DONE    ? "It ended by its own criteria."
+  return end == ATVI_END_DONE    ? "It ended when it met its own criteria."
          : end == ATVI_END_LIMIT ? "It ended because a limit was reached."
                                  : "It was asked to stop.";
 }

@@ -646,7 +646,7 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_page_note(p,
                         "The histogram is flat, within the grey band (95 %% for each bar), if predictions "
                         "have the right width. A peak in the middle means too wide, at the ends too narrow, "
-                        "on one side biased.%s Counts are spread at random over their steps.",
+                        "on one side biased.%s Ties of discrete values are broken at random.",
                         others ? "" : " The data were used for the fit, so it looks a little too good.");
   atvi_report_page_table(p, "The histogram as a table", 4, column, true);
   for (int k = 0; k < ATVI_PIT_BINS; k++) {

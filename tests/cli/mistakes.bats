@@ -180,7 +180,7 @@ derived q = maximum(A, 5, 2)" m.atvi:7:27 "the time 2 is not after 5"
 @test "delays and whole runs in places where they mean nothing" {
   files
   mistake "${DECAY/k\*A/k*delay(A, -2)}" m.atvi:4:21 "a delay must be above 0 and finite"
-  mistake "${DECAY/normal(A/normal(delay(A, 1)}" m.atvi:6:20 "delay() belongs into differential equations"
+  mistake "${DECAY/normal(A/normal(delay(A, 1)}" m.atvi:6:20 "delay() belongs in differential equations"
   mistake "${DECAY/normal(A/normal(maximum(A, 0, 5)}" m.atvi:6:20 "'maximum'" "'derived'"
   mistake "${DECAY/normal(A/normal(late}
 let late = delay(A, 2)" m.atvi:6:20 "an observation cannot use 'late': it depends on a delayed state"

@@ -279,7 +279,7 @@ weekly() {
   run "$ATVI" fit cold.atvi --holdout 'dya > 9' --out run
   fails_with 2 "column 1" "'dya'" "dya > 9" "day, infected, recovered"
   run "$ATVI" fit cold.atvi --holdout 't >> 9' --out run
-  fails_with 2 "column 4" "a number is due"
+  fails_with 2 "column 4" "expected a number"
   [ ! -e run ]
 }
 

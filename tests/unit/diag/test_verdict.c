@@ -540,7 +540,7 @@ static void moments_that_do_not_exist(void) {
   s = world_summary(&w);
   CHECK(isnan(s->col[0].sd) && isnan(s->col[0].mcse));
   CHECK_ABS(s->col[0].mean, 4, 1);
-  CHECK_SAYS(s, "its standard deviation does not exist, as far as the draws tell: use the interval");
+  CHECK_SAYS(s, "its standard deviation does not exist, judging by the draws: use the interval");
   /* draws that look the same, of a prior that has a variance */
   const atvi_prior prior[2] = {{.dist = "gamma", .arg = {1, 0.01}, .upper = INFINITY}, {0}};
   w.d->prior = prior;

@@ -147,7 +147,7 @@ static void outputs(void) {
   wrong(P "simulator {\ncommand \"x {k}\"\n}\n", 3, 1, "the simulator has no output");
   wrong_simulator("output", 7, "expected a name");
   wrong_simulator("output max from stdout json", 8, "'max' is a word of the language");
-  wrong_simulator("output f", 8, "not said where the output 'f' comes from");
+  wrong_simulator("output f", 8, "the output 'f' has no source");
   wrong_simulator("output f from", 14, "expected text in quotes");
   wrong_simulator("output f from stdout", 15, "the format of the output 'f' is not given");
   wrong_simulator("output f from \"a.dat\"", 15, "the format of the output 'f' is not given");
@@ -175,7 +175,7 @@ static void inputs(void) {
   wrong_emulator("inputs b[3]", 8, "index 3 of 'b' is outside 1..2");
   wrong_emulator("inputs b[1, 1]", 8, "wrong shape");
   wrong_emulator("inputs k[1]", 8, "wrong shape");
-  wrong_emulator("inputs b, b[1]", 11, "'b.1' is an input twice");
+  wrong_emulator("inputs b, b[1]", 11, "'b.1' is listed twice as an input");
   wrong("const c = 1\n" P "emulator q {\ninputs c\ndesigns \"d\"\noutputs \"o\"\n}\n", 5, 8,
         "an input must be a parameter");
   wrong(P "emulator q {\ndesigns \"d\"\noutputs \"o\"\n}\n", 3, 10, "the emulator 'q' has no inputs");

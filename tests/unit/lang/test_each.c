@@ -296,7 +296,7 @@ static void wrong_statements(void) {
   for (size_t i = 0; i < sizeof OUTSIDE / sizeof *OUTSIDE; i++) {
     char text[200];
     snprintf(text, sizeof text, "each arm in a {\n  %s\n}\n", OUTSIDE[i]);
-    wrong(text, 2, 3, "cannot stand in a block");
+    wrong(text, 2, 3, "cannot be used in a block");
   }
   wrong("param arm in (0, 1)\neach arm in a { }\n", 2, 6, "'arm' is defined twice");
   wrong("each arm in a { }\neach arm in b { }\n", 2, 6, "'arm' is defined twice");

@@ -118,17 +118,17 @@ static void wrong_rules_are_shown(void) {
   static const struct {
     const char *rule, *word;
   } want[] = {
-      {"", "a name is due"},
-      {"> 3", "column 1: a name is due"},
+      {"", "expected a name"},
+      {"> 3", "column 1: expected a name"},
       {"z > 3", "no data file has a column 'z'"},
       {"t > 3", "column 't'"}, /* this model has no time */
-      {"x", "is due"},
+      {"x", "expected one of"},
       {"x = 3", "column 3: equality is written =="},
-      {"x ~ 3", "column 3: one of < <= > >= == !="},
-      {"x > three", "column 5: a number is due"},
+      {"x ~ 3", "column 3: expected one of < <= > >= == !="},
+      {"x > three", "column 5: expected a number"},
       {"x > 2010-01-01", "no calendar"},
       {"x > 3 or x < 1", "column 7: the rule should end here"},
-      {"x > 3 and", "column 10: a name is due"},
+      {"x > 3 and", "column 10: expected a name"},
       {"row % 0 == 0", "must be above 0"},
       {"row % -2 == 0", "must be above 0"},
       {"\"x > 3", "quote is not closed"},
