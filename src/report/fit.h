@@ -7,9 +7,10 @@
 
 enum {
   ATVI_REPORT_COLUMNS = 60, /* parameters and derived quantities with their own density */
+  ATVI_REPORT_ARRAY = 6,    /* elements from which an array is one figure of intervals */
   ATVI_REPORT_PAIRED = 30,  /* of these that can be paired */
   ATVI_REPORT_SQUARE = 5,   /* shown in pairs at first; all if there is at most one more */
-  ATVI_REPORT_TRACES = 30,
+  ATVI_REPORT_TRACES = 30,  /* parameters with traces */
   /* Size of a figure that fills half of a wide page or all of a narrow one, readable on both. */
   ATVI_REPORT_HALF = 420,
   ATVI_REPORT_HEIGHT = 225,
@@ -44,7 +45,7 @@ typedef struct {
 typedef struct {
   const atvi_report_fit *r;
   atvi_pool *pool;
-  /* Columns shown. */
+  /* Densities, [n_col] in the order of columns: of single quantities before those of long arrays, which have intervals. */
   atvi_idx n_col;
   atvi_marginal *marginal;
   atvi_pairs pairs;
@@ -81,7 +82,15 @@ atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, c
                                      bool log, double width, atvi_frame *f);
 atvi_canvas *atvi_report_draw_residuals(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
                                         double width, atvi_frame *f);
-atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
+/* The density of column k; NULL: it has none. */
+const atvi_marginal *atvi_report_density_of(const atvi_fit_parts *x, atvi_idx k);
+/* Length of the name of an array, or of a parameter of units: 2 for "CL.s01"; 0: it is neither. */
+size_t atvi_report_family_name(const char *name);
+/* The end of the array that begins with column k; k + 1 for a single quantity. Derived quantities are apart from parameters. */
+atvi_idx atvi_report_family_end(const atvi_summary *s, atvi_idx k);
+/* Of the columns in[n_col] leaves at most so many in as there is room for: elements of long arrays go first, from the end. */
+void atvi_report_keep_most(const atvi_summary *s, atvi_idx room, bool *in);
+atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, const atvi_marginal *m, atvi_frame *f);
 /* Columns from .. from+n-1 are the elements of the array called name. */
 atvi_canvas *atvi_report_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
                                     double width, atvi_frame *f);

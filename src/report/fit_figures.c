@@ -35,17 +35,49 @@ static size_t work_size(const atvi_draws *d) {
   return density > ranks ? density : ranks; /* weights take 3 n */
 }
 
+size_t atvi_report_family_name(const char *name) {
+  size_t n = strcspn(name, ".");
+  return name[n] ? n : 0;
+}
+
+atvi_idx atvi_report_family_end(const atvi_summary *s, atvi_idx k) {
+  size_t n = atvi_report_family_name(s->col[k].name);
+  atvi_idx end = k + 1, to = k < s->n_param ? s->n_param : s->n_col;
+  while (n && end < to && atvi_report_family_name(s->col[end].name) == n &&
+         memcmp(s->col[end].name, s->col[k].name, n) == 0)
+    end++;
+  return end;
+}
+
+void atvi_report_keep_most(const atvi_summary *s, atvi_idx room, bool *in) {
+  for (int arrays = 0; arrays < 2; arrays++)
+    for (atvi_idx k = 0, end; k < s->n_col; k = end) {
+      end = atvi_report_family_end(s, k);
+      for (atvi_idx i = k; i < end && arrays == (end - k >= ATVI_REPORT_ARRAY); i++)
+        in[i] = in[i] && room-- > 0;
+    }
+}
+
 static atvi_status make_marginals(atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   const atvi_draws *d = r->draws;
-  x->n_col = d->n_col < ATVI_REPORT_COLUMNS ? d->n_col : ATVI_REPORT_COLUMNS;
-  x->marginal = atvi_pool_take(x->pool, (size_t)x->n_col + 1, sizeof *x->marginal);
+  bool *in = atvi_pool_take(x->pool, (size_t)d->n_col + 1, sizeof *in);
+  x->marginal = atvi_pool_take(x->pool, ATVI_REPORT_COLUMNS, sizeof *x->marginal);
   x->work = atvi_pool_take(x->pool, work_size(d), sizeof *x->work);
-  if (!x->marginal || !x->work) return ATVI_ENOMEM;
-  for (atvi_idx k = 0; k < x->n_col; k++)
-    atvi_report_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior,
-                              r->prior_user, x->work, &x->marginal[k]);
+  if (!in || !x->marginal || !x->work) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < d->n_col; k++) in[k] = true;
+  atvi_report_keep_most(r->summary, ATVI_REPORT_COLUMNS, in);
+  for (atvi_idx k = 0; k < d->n_col; k++)
+    if (in[k])
+      atvi_report_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior,
+                                r->prior_user, x->work, &x->marginal[x->n_col++]);
   return ATVI_OK;
+}
+
+const atvi_marginal *atvi_report_density_of(const atvi_fit_parts *x, atvi_idx k) {
+  for (atvi_idx i = 0; i < x->n_col; i++)
+    if (x->marginal[i].of == &x->r->summary->col[k]) return &x->marginal[i];
+  return NULL;
 }
 
 /* ---- pairs ---- */
@@ -70,15 +102,20 @@ static bool gather(pairing *g) {
             1; /* odd, since every second Sobol point is not a fair half of them */
   g->n = d->n / g->step;
   g->weight = weight ? some(x->pool, weight, g->n, g->step) : NULL;
-  if (!dot || !x->paired || !g->draw || !g->cell) return false;
-  for (atvi_idx k = 0; k < x->n_col && m < ATVI_REPORT_PAIRED; k++) {
-    if (x->marginal[k].flat) continue;
-    x->paired[m] = x->marginal[k];
+  bool *in = atvi_pool_take(x->pool, (size_t)d->n_col + 1, sizeof *in);
+  if (!dot || !x->paired || !g->draw || !g->cell || !in) return false;
+  for (atvi_idx i = 0; i < x->n_col; i++) in[x->marginal[i].of - x->r->summary->col] = !x->marginal[i].flat;
+  atvi_report_keep_most(x->r->summary, ATVI_REPORT_PAIRED, in);
+  for (atvi_idx i = 0; i < x->n_col; i++) {
+    const atvi_marginal *of = &x->marginal[i];
+    atvi_idx k = of->of - x->r->summary->col;
+    if (!in[k]) continue;
+    x->paired[m] = *of;
     dot[m] = some(x->pool, plain->x + k * plain->n, dots, plain->n / dots);
     g->draw[m] = some(x->pool, d->x + k * d->n, g->n, g->step);
     g->cell[m] = atvi_pool_take(x->pool, (size_t)g->n + 1, 1);
     if (!g->draw[m] || !g->cell[m]) return false;
-    atvi_report_contour_cells(g->n, g->draw[m], x->marginal[k].shown[0], x->marginal[k].shown[1], g->cell[m]);
+    atvi_report_contour_cells(g->n, g->draw[m], of->shown[0], of->shown[1], g->cell[m]);
     m++;
   }
   x->pairs = (atvi_pairs){.n = m, .marginal = x->paired, .n_draw = dots, .draw = dot};
@@ -349,9 +386,9 @@ atvi_canvas *atvi_report_draw_residuals(atvi_pool *pool, const atvi_predicted *s
   return c;
 }
 
-atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f) {
+atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, const atvi_marginal *m, atvi_frame *f) {
   atvi_canvas *c = atvi_report_canvas_new(x->pool, CARD_W, CARD_H);
-  *f = atvi_report_panel_density(c, (atvi_box){0, 0, CARD_W, CARD_H}, &x->marginal[k]);
+  *f = atvi_report_panel_density(c, (atvi_box){0, 0, CARD_W, CARD_H}, m);
   return c;
 }
 
@@ -558,9 +595,14 @@ static atvi_status save_training(const atvi_fit_parts *x, const char *dir) {
 static atvi_status save_chains(const atvi_fit_parts *x, const char *dir, bool ranks) {
   const atvi_draws *d = x->r->draws;
   atvi_idx n = d->n_param < ATVI_REPORT_TRACES ? d->n_param : ATVI_REPORT_TRACES;
+  bool *in = atvi_pool_take(x->pool, (size_t)d->n_col, sizeof *in);
+  if (!in) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < d->n_param; k++) in[k] = true;
+  atvi_report_keep_most(x->r->summary, n, in);
   double w = CARD_W + 20, h = CARD_H + 20;
   atvi_canvas *c = sheet(x->pool, n, ACROSS, w, h);
-  for (atvi_idx k = 0; k < n; k++) draw_chains(x, c, place(k, ACROSS, w, h), k, ranks);
+  for (atvi_idx k = 0, i = 0; k < d->n_param; k++)
+    if (in[k]) draw_chains(x, c, place(i++, ACROSS, w, h), k, ranks);
   return atvi_report_save_figure(x->pool, dir, ranks ? "ranks" : "traces",
                                  ranks ? "Ranks of chains" : "Traces", c);
 }

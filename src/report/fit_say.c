@@ -9,7 +9,6 @@
 
 enum {
   HOVER_POINTS = 64,
-  ARRAY_LEAST = 6, /* elements that get one figure rather than a density each */
 };
 
 /* ---- densities ---- */
@@ -17,8 +16,9 @@ enum {
 static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   char id[24], mode[ATVI_TICK_LABEL], low[ATVI_TICK_LABEL], high[ATVI_TICK_LABEL];
   atvi_frame f;
-  const atvi_marginal *m = &x->marginal[k];
+  const atvi_marginal *m = atvi_report_density_of(x, k);
   double at[HOVER_POINTS], density[HOVER_POINTS], prior[HOVER_POINTS];
+  if (!m) return;
   atvi_report_write_number(mode, m->of->mode, 3);
   atvi_report_write_number(low, m->of->hpd95[0], 3);
   atvi_report_write_number(high, m->of->hpd95[1], 3);
@@ -26,7 +26,7 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
       atvi_pool_printf(p->pool, "Posterior density of %s%s: mode %s, 95 %% highest density from %s to %s.",
                        m->of->name, m->has_prior ? " with its prior" : "", mode, low, high);
   snprintf(id, sizeof id, "m%td", k);
-  atvi_report_page_figure(p, atvi_report_draw_marginal(x, k, &f), id, alt ? alt : "");
+  atvi_report_page_figure(p, atvi_report_draw_marginal(x, m, &f), id, alt ? alt : "");
   if (m->flat) return;
   int n = ATVI_MARGINAL / HOVER_POINTS;
   for (int i = 0; i < HOVER_POINTS; i++) {
@@ -36,22 +36,6 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   }
   const atvi_hover column[] = {{"density", density}, {"prior", m->has_prior ? prior : NULL}};
   atvi_report_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
-}
-
-/* Length of the name of an array, or of a parameter of units: 2 for "CL.s01"; 0: it is neither. */
-static size_t array_name(const char *name) {
-  size_t n = strcspn(name, ".");
-  return name[n] ? n : 0;
-}
-
-/* The end of the array that begins with column k, among columns below `to`; k + 1 for a single quantity. */
-static atvi_idx array_end(const atvi_summary *s, atvi_idx k, atvi_idx to) {
-  size_t n = array_name(s->col[k].name);
-  atvi_idx end = k + 1;
-  while (n && end < to && array_name(s->col[end].name) == n &&
-         memcmp(s->col[end].name, s->col[k].name, n) == 0)
-    end++;
-  return end;
 }
 
 static void hover_array(atvi_page *p, const char *id, const atvi_frame *f, const char *name, atvi_idx n,
@@ -73,7 +57,7 @@ static void hover_array(atvi_page *p, const char *id, const atvi_frame *f, const
 
 static void put_densities(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
   atvi_report_page_grid(p, "third");
-  for (atvi_idx k = from; k < to && k < x->n_col; k++) put_marginal(p, x, k);
+  for (atvi_idx k = from; k < to; k++) put_marginal(p, x, k);
   atvi_report_page_grid_end(p);
 }
 
@@ -83,7 +67,7 @@ static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   char id[24], narrow[26];
   atvi_frame f, g;
   atvi_idx n = to - from;
-  const char *name = atvi_pool_strndup(p->pool, col->name, array_name(col->name));
+  const char *name = atvi_pool_strndup(p->pool, col->name, atvi_report_family_name(col->name));
   const char *alt = atvi_pool_printf(p->pool, "Medians, 50 %% and 95 %% intervals of the %td elements of %s.",
                                      n, name ? name : "");
   if (!name || !alt) return;
@@ -95,7 +79,7 @@ static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   hover_array(p, id, &f, name, n, col);
   atvi_report_page_hover_like(p, narrow, &g, id);
   atvi_report_page_grid_end(p);
-  if (from >= x->n_col) return;
+  if (!atvi_report_density_of(x, from)) return; /* the last ones are left out first */
   atvi_report_page_fold(p, atvi_pool_printf(p->pool, "Densities of the elements of %s", name));
   put_densities(p, x, from, to);
   atvi_report_page_fold_end(p);
@@ -106,20 +90,20 @@ static void put_quantities(atvi_page *p, const atvi_fit_parts *x, atvi_idx from,
   const atvi_summary *s = x->r->summary;
   atvi_report_page_grid(p, "third");
   for (atvi_idx k = from, end; k < to; k = end) {
-    end = array_end(s, k, to);
-    for (atvi_idx i = k; end - k < ARRAY_LEAST && i < end && i < x->n_col; i++) put_marginal(p, x, i);
+    end = atvi_report_family_end(s, k);
+    for (atvi_idx i = k; end - k < ATVI_REPORT_ARRAY && i < end; i++) put_marginal(p, x, i);
   }
   atvi_report_page_grid_end(p);
   for (atvi_idx k = from, end; k < to; k = end) {
-    end = array_end(s, k, to);
-    if (end - k >= ARRAY_LEAST) put_array(p, x, k, end);
+    end = atvi_report_family_end(s, k);
+    if (end - k >= ATVI_REPORT_ARRAY) put_array(p, x, k, end);
   }
 }
 
 static bool has_arrays(const atvi_summary *s) {
   for (atvi_idx k = 0, end; k < s->n_col; k = end) {
-    end = array_end(s, k, k < s->n_param ? s->n_param : s->n_col);
-    if (end - k >= ARRAY_LEAST) return true;
+    end = atvi_report_family_end(s, k);
+    if (end - k >= ATVI_REPORT_ARRAY) return true;
   }
   return false;
 }
@@ -138,8 +122,10 @@ void atvi_report_say_marginals(atvi_page *p, const atvi_fit_parts *x) {
     put_quantities(p, x, s->n_param, s->n_col);
   }
   if (x->n_col < s->n_col)
-    atvi_report_page_note(p, "Densities are shown for the first %td of %td quantities; the table lists all.",
-                          x->n_col, s->n_col);
+    atvi_report_page_note(
+        p,
+        "Densities are shown for %td of %td quantities, elements of long arrays last; the table lists all.",
+        x->n_col, s->n_col);
   if (has_arrays(s))
     atvi_report_page_note(p, "Arrays: the dot is the median, the thick bar contains 50 %%, the thin one is "
                              "the 95 %% highest density interval.");
@@ -353,7 +339,7 @@ static void table_begin(atvi_page *p, const atvi_summary *s, const char *caption
  * tables leave out long arrays. */
 static atvi_idx folded_end(const atvi_summary *s, atvi_idx k) {
   enum { TABLE_MOST = 60, ARRAY_MOST = 8 };
-  atvi_idx end = array_end(s, k, k < s->n_param ? s->n_param : s->n_col);
+  atvi_idx end = atvi_report_family_end(s, k);
   return s->n_col > TABLE_MOST && end - k > ARRAY_MOST ? end : k;
 }
 
@@ -377,7 +363,8 @@ void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x) {
     }
     const char *name = s->col[k].name;
     table_begin(p, s,
-                atvi_pool_printf(p->pool, "The %td elements of %.*s", end - k, (int)array_name(name), name),
+                atvi_pool_printf(p->pool, "The %td elements of %.*s", end - k,
+                                 (int)atvi_report_family_name(name), name),
                 true);
     for (atvi_idx i = k; i < end; i++) put_column(p, s, &s->col[i]);
     atvi_report_page_table_end(p, true);
@@ -618,9 +605,13 @@ static void put_trace(atvi_page *p, const atvi_fit_parts *x, atvi_idx k, bool ra
 static atvi_idx put_traces(atvi_page *p, const atvi_fit_parts *x, bool look, atvi_idx most) {
   const atvi_summary *s = x->r->summary;
   atvi_idx n = 0;
+  bool *in = atvi_pool_take(p->pool, (size_t)s->n_col, sizeof *in);
+  if (!in) return 0;
+  for (atvi_idx k = 0; k < s->n_param; k++) in[k] = needs_look(s, &s->col[k]) == look;
+  atvi_report_keep_most(s, most, in);
   atvi_report_page_grid(p, "half");
-  for (atvi_idx k = 0; k < s->n_param && n < most; k++) {
-    if (needs_look(s, &s->col[k]) != look) continue;
+  for (atvi_idx k = 0; k < s->n_param; k++) {
+    if (!in[k]) continue;
     put_trace(p, x, k, false);
     put_trace(p, x, k, true);
     n++;

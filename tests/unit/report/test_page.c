@@ -60,7 +60,7 @@ static atvi_status world_new(world *w, atvi_idx n, atvi_idx n_chain, atvi_idx n_
   char name[64][40];
   atvi_summary *s;
   for (atvi_idx k = 0; k <= n_param; k++) {
-    snprintf(name[k], sizeof name[k], "%s%td", k == 1 ? EVIL : "theta.", k);
+    snprintf(name[k], sizeof name[k], "%s%td", k == 1 ? EVIL : k == 61 ? "scale" : "theta.", k);
     col[k] = (atvi_column){name[k], k == 0 ? 0 : -50, k == n_param ? HUGE_VAL : 50};
   }
   col[n_param].lower = -HUGE_VAL;
@@ -187,6 +187,32 @@ static void failed_points_are_described(void) {
   const char *say = strstr(html, "lie outside the posterior: theta.0 above ");
   CHECK(say && !strstr(html, "theta.2 above") && !strstr(html, "e-3") && strstr(html, "almost 0"));
   CHECK(strstr(html, ">huge<"));
+  world_close(&w);
+}
+
+/* Where there are more quantities than densities, than can be paired, and than traces, single ones go before the elements of a long
+ * array: of 62 parameters 0, 1 and 61, and the derived 62. */
+static void single_quantities_go_first(void) {
+  world w;
+  const char *html;
+  world_open(&w);
+  CHECK_OK(world_new(&w, 400, 1, 62, true));
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  json_t *data = check_page(html), *names = json_object_get(json_object_get(data, "pairs"), "names");
+  CHECK(strstr(html, "<svg id=\"m0\"") && strstr(html, "<svg id=\"m61\"") && strstr(html, "<svg id=\"m62\""));
+  CHECK(strstr(html, "<svg id=\"m57\"") && !strstr(html, "<svg id=\"m58\""));
+  CHECK(strstr(html, "Densities are shown for 60 of 63 quantities"));
+  CHECK_INT(json_array_size(names), 30);
+  CHECK_STR(json_string_value(json_array_get(names, 27)), "theta.27");
+  CHECK_STR(json_string_value(json_array_get(names, 28)), "scale61");
+  CHECK_STR(json_string_value(json_array_get(names, 29)), "theta.62");
+  json_decref(data);
+  world_close(&w);
+  world_open(&w);
+  CHECK_OK(world_new(&w, 8000, 4, 62, false));
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  CHECK(strstr(html, "<svg id=\"t61\"") && strstr(html, "<svg id=\"t28\"") &&
+        !strstr(html, "<svg id=\"t29\""));
   world_close(&w);
 }
 
@@ -631,9 +657,10 @@ static void missing_memory_is_told(void) {
 }
 
 TESTS({"arrays", arrays_are_one_figure}, {"traces", traces_that_need_no_look_are_folded},
-      {"failed", failed_points_are_described}, {"weighted", weighted_fit}, {"words", words_about_weights},
-      {"chains", chains}, {"known", data_that_are_known}, {"scales", both_scales},
-      {"one_value", units_with_one_value}, {"forecast", forecast_on_the_page}, {"running", a_fit_that_runs},
-      {"large", large_fits_stay_small}, {"poor", poor_fits_have_a_page}, {"files", files_are_written},
-      {"failures", failures_say_why}, {"short", short_reports}, {"forecast_alone", forecast_alone},
+      {"failed", failed_points_are_described}, {"single", single_quantities_go_first},
+      {"weighted", weighted_fit}, {"words", words_about_weights}, {"chains", chains},
+      {"known", data_that_are_known}, {"scales", both_scales}, {"one_value", units_with_one_value},
+      {"forecast", forecast_on_the_page}, {"running", a_fit_that_runs}, {"large", large_fits_stay_small},
+      {"poor", poor_fits_have_a_page}, {"files", files_are_written}, {"failures", failures_say_why},
+      {"short", short_reports}, {"forecast_alone", forecast_alone},
       {"forecast_alone_without_memory", forecast_alone_without_memory}, {"memory", missing_memory_is_told})
