@@ -57,7 +57,7 @@ venv() {
   export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
   venv full true
   run -0 full/bin/pip install "$TOP/python"
-  (cd / && "$BATS_FILE_TMPDIR/venv/bin/python" -c 'import atvi; assert "/venv/" in atvi.__file__; print(atvi.fit_density(lambda x: (-x[0] ** 2, -2 * x), ["a"], -9, 9, method="map"))')
+  (cd / && ATVI=$ATVI "$BATS_FILE_TMPDIR/venv/bin/python" -c 'import atvi; assert "/venv/" in atvi.__file__; print(atvi.fit_density(lambda x: (-x[0] ** 2, -2 * x), ["a"], -9, 9, method="map"))')
 }
 
 @test "the examples of docs/formats.md run" {
