@@ -206,6 +206,9 @@ def main():
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     args.limit, args.keep = 60.0, False
+    known = {n for f in (TOP / "src" / "infer").glob("*.[ch]") for c in tool("constants").constants(f) for n in (c[0], f"{f.name}:{c[0]}")}
+    if set(args.names) - known:
+        parser.error(f"no constant is called {', '.join(sorted(set(args.names) - known))}; tools/constants.py --table has their names")
     args.dir = args.dir.resolve()
     (args.dir / "fits").mkdir(parents=True, exist_ok=True)
     trust, answers = tool("trust"), json.loads((TOP / "bench" / "trust" / "answers.json").read_text())
