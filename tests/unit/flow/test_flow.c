@@ -2,6 +2,7 @@
 /* Values, inverse, density and structure of flows. */
 #include "reference.h"
 #include "world.h"
+#include <float.h>
 
 static atvi_flow_shape small(atvi_idx d, uint64_t seed) {
   return (atvi_flow_shape){.d = d, .layers = 3, .bins = 4, .hidden = 7, .box = 3.1, .seed = seed};
@@ -22,6 +23,29 @@ static void starts_at_the_identity(void) {
       CHECK(!atvi_flow_is_identity(o.f, o.theta));
       world_free(&o);
     }
+  }
+}
+
+/* Each output of the networks counts, however small and wherever it stands, and the sign of a zero does not. */
+static void one_number_ends_the_identity(void) {
+  for (atvi_idx d = 1; d <= 11; d += 5) {
+    atvi_flow_shape s = atvi_flow_defaults(d);
+    world o = world_new(&s, 1, 0);
+    atvi_idx outputs = 0;
+    for (atvi_idx i = 0; i < o.n; i++) {
+      const double was = o.theta[i];
+      if (was != 0) continue; /* weights inside */
+      o.theta[i] = 1;
+      const bool output = !atvi_flow_is_identity(o.f, o.theta);
+      o.theta[i] = DBL_MIN;
+      CHECK(atvi_flow_is_identity(o.f, o.theta) != output);
+      o.theta[i] = -0.0;
+      CHECK(atvi_flow_is_identity(o.f, o.theta));
+      o.theta[i] = was;
+      outputs += output;
+    }
+    CHECK(outputs > 20);
+    world_free(&o);
   }
 }
 
@@ -299,6 +323,7 @@ static void layers_partition_theta(void) {
 }
 
 TESTS({"starts_at_the_identity", starts_at_the_identity},
+      {"one_number_ends_the_identity", one_number_ends_the_identity},
       {"agrees_with_the_reference", agrees_with_the_reference},
       {"inverse_undoes_forward", inverse_undoes_forward},
       {"log_determinant_is_that_of_the_jacobian", log_determinant_is_that_of_the_jacobian},
