@@ -15,6 +15,7 @@
 
 enum {
   CHAINS = 2 * ATVI_LANES,
+  AHEAD = 2 * CHAINS,   /* tries of all chains that are evaluated at once */
   SWEEPS = ATVI_NEWTON, /* times that every coordinate is moved along; the first third is not used */
   LINES_MOST = (int)ATVI_VI_ESS /
                (CHAINS * ATVI_NEWTON), /* of a chain: as many runs as a look for what q misses may take */
@@ -24,30 +25,28 @@ static const uint32_t NUMBERS = UINT32_MAX / 4; /* of iterations: no other phase
 typedef struct {
   atvi_vi *v;
   /* [d][CHAINS] points, and directions of the lines */
-  double *x, *way, *next, *theta;
+  double *x, *way;
+  /* [d][AHEAD] tries, one after the other for each chain */
+  double *next, *theta;
   /* [d] standard deviations of q; sums over points seen */
   double *sd, *mean;
   /* [d][d] */
   double *cov;
-  double log_pi[CHAINS], log_next[CHAINS], seen;
+  double log_pi[CHAINS], log_next[AHEAD], seen;
   atvi_rng rng[CHAINS];
 } spot;
 
 static bool make(spot *s) {
   atvi_pool *pool = s->v->pool;
   size_t d = (size_t)s->v->d;
-  double **wide[] = {&s->x, &s->way, &s->next, &s->theta};
-  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
-    *wide[k] = atvi_pool_take(pool, d * CHAINS, sizeof(double));
+  s->x = atvi_pool_take(pool, d * CHAINS, sizeof(double));
+  s->way = atvi_pool_take(pool, d * CHAINS, sizeof(double));
+  s->next = atvi_pool_take(pool, d * AHEAD, sizeof(double));
+  s->theta = atvi_pool_take(pool, d * AHEAD, sizeof(double));
   s->sd = atvi_pool_take(pool, d, sizeof(double));
   s->mean = atvi_pool_take(pool, d, sizeof(double));
   s->cov = atvi_pool_take(pool, d * d, sizeof(double));
   return !atvi_pool_failed(pool);
-}
-
-static void evaluate(spot *s, const double *x, double *log_pi) {
-  atvi_infer_space_eval(
-      s->v->space, &(atvi_space_batch){.B = CHAINS, .x = x, .beta = 1, .theta = s->theta, .log_pi = log_pi});
 }
 
 /* Every chain at the draw of largest weight. */
@@ -76,38 +75,73 @@ static void aim(spot *s, int line) {
   }
 }
 
+typedef struct {
+  double lo, hi, level; /* the bracket along the line, and log pi that a point must have */
+  double at[AHEAD];     /* tries of this batch */
+  int tries, n;         /* before it; in it */
+  bool done;
+} slice;
+
+/* A bracket shrinks by where a try was, not by what log pi is there: so all tries of a chain are known before
+ * the first is evaluated, as if each failed. */
+static void look_ahead(spot *s, int k, int n, slice *c) {
+  for (c->n = 0; c->n < n && c->tries + c->n < ATVI_ITERATIONS; c->n++) {
+    double at = c->lo + (c->hi - c->lo) * atvi_math_rng_uniform(&s->rng[k]);
+    *(at < 0 ? &c->lo : &c->hi) = at;
+    c->at[c->n] = at;
+  }
+}
+
+/* The next tries of all chains that are not done, as many of each as there is room for; their number. */
+static atvi_idx try_ahead(spot *s, slice *chain) {
+  atvi_idx B = 0, i = 0;
+  int busy = 0;
+  for (int k = 0; k < CHAINS; k++) busy += !chain[k].done;
+  for (int k = 0; k < CHAINS; k++) {
+    if (!chain[k].done) look_ahead(s, k, AHEAD / busy, &chain[k]);
+    if (!chain[k].done) B += chain[k].n;
+  }
+  for (int k = 0; k < CHAINS; k++)
+    for (int n = 0; n < chain[k].n && !chain[k].done; n++, i++)
+      for (atvi_idx j = 0; j < s->v->d; j++)
+        s->next[j * B + i] = s->x[j * CHAINS + k] + chain[k].at[n] * s->way[j * CHAINS + k];
+  return B;
+}
+
+/* Each chain goes to the first of its tries that is high enough. */
+static void settle(spot *s, atvi_idx B, slice *chain) {
+  atvi_idx first = 0;
+  for (int k = 0; k < CHAINS; k++) {
+    slice *c = &chain[k];
+    if (c->done) continue;
+    for (atvi_idx i = first; i < first + c->n && !c->done; i++) {
+      if (!(s->log_next[i] >= c->level)) continue;
+      for (atvi_idx j = 0; j < s->v->d; j++) s->x[j * CHAINS + k] = s->next[j * B + i];
+      s->log_pi[k] = s->log_next[i];
+      c->done = true;
+    }
+    first += c->n;
+    c->tries += c->n;
+  }
+}
+
 /* One slice update of every chain. */
 static void move(spot *s, int line) {
-  atvi_idx d = s->v->d;
-  double level[CHAINS], lo[CHAINS], hi[CHAINS], at[CHAINS];
-  int busy = CHAINS;
-  bool done[CHAINS] = {false};
+  slice chain[CHAINS];
+  atvi_idx B;
   for (int k = 0; k < CHAINS; k++)
     s->rng[k] = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_EXACT, NUMBERS + (uint32_t)line, (uint32_t)k);
   aim(s, line);
   for (int k = 0; k < CHAINS; k++) {
-    level[k] = s->log_pi[k] + log(atvi_math_rng_uniform(&s->rng[k]));
-    lo[k] = -(1 / ATVI_SMALL) * atvi_math_rng_uniform(&s->rng[k]);
-    hi[k] = lo[k] + (1 / ATVI_SMALL);
+    double level = s->log_pi[k] + log(atvi_math_rng_uniform(&s->rng[k]));
+    double lo = -(1 / ATVI_SMALL) * atvi_math_rng_uniform(&s->rng[k]);
+    chain[k] = (slice){.level = level, .lo = lo, .hi = lo + (1 / ATVI_SMALL)};
   }
-  for (int tries = 0; tries < ATVI_ITERATIONS && busy > 0; tries++) {
-    for (int k = 0; k < CHAINS; k++) {
-      at[k] = done[k] ? 0 : lo[k] + (hi[k] - lo[k]) * atvi_math_rng_uniform(&s->rng[k]);
-      for (atvi_idx i = 0; i < d; i++)
-        s->next[i * CHAINS + k] = s->x[i * CHAINS + k] + at[k] * s->way[i * CHAINS + k];
-    }
-    evaluate(s, s->next, s->log_next);
-    for (int k = 0; k < CHAINS; k++) {
-      if (done[k]) continue;
-      if (!(s->log_next[k] >= level[k])) {
-        *(at[k] < 0 ? &lo[k] : &hi[k]) = at[k];
-        continue;
-      }
-      for (atvi_idx i = 0; i < d; i++) s->x[i * CHAINS + k] = s->next[i * CHAINS + k];
-      s->log_pi[k] = s->log_next[k];
-      done[k] = true;
-      busy--;
-    }
+  while ((B = try_ahead(s, chain)) > 0) {
+    atvi_infer_space_eval(
+        s->v->space,
+        &(atvi_space_batch){.B = B, .x = s->next, .beta = 1, .theta = s->theta, .log_pi = s->log_next});
+    settle(s, B, chain);
   }
 }
 
