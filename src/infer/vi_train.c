@@ -78,9 +78,23 @@ atvi_idx atvi_infer_vi_try_gradient(atvi_vi *v, const atvi_member *m) {
   return atvi_infer_elbo_grad(v->elbo, m, 1, v->scramble++, v->trainer->grad).good;
 }
 
+/* An upper limit of the length: several sums at a time, which do not wait for each other, and room for their
+ * rounding. */
+static double length_most(atvi_idx n, const double *x) {
+  enum { SUMS = 2 * ATVI_LANES };
+  double sum[SUMS] = {0}, all = 0;
+  atvi_idx i = 0;
+  for (; i + SUMS <= n; i += SUMS)
+    for (int k = 0; k < SUMS; k++) sum[k] += x[i + k] * x[i + k];
+  for (; i < n; i++) all += x[i] * x[i];
+  for (int k = 0; k < SUMS; k++) all += sum[k];
+  return sqrt(all) * (1 + ATVI_ROUNDED);
+}
+
 /* A gradient of at most this length. */
 static void clip(atvi_idx n, double most, double *grad) {
   double norm = 0;
+  if (length_most(n, grad) <= most) return;
   for (atvi_idx i = 0; i < n; i++) norm += grad[i] * grad[i];
   norm = sqrt(norm);
   for (atvi_idx i = 0; i < n && norm > most; i++) grad[i] *= most / norm;
@@ -90,8 +104,8 @@ static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, d
   double *grad = v->trainer->grad;
   atvi_elbo_info info = atvi_infer_elbo_grad(v->elbo, m, o->beta, v->scramble++, grad);
   v->progress.steps++;
-  for (atvi_idx i = 0; i < v->size; i++)
-    if (i < o->first || i >= o->last) grad[i] = 0;
+  for (atvi_idx i = 0; i < o->first; i++) grad[i] = 0;
+  for (atvi_idx i = o->last; i < v->size; i++) grad[i] = 0;
   clip(v->size, v->tuning.clip, grad);
   atvi_math_adam_set_step(v->trainer->adam, step);
   if (info.good > 0) atvi_math_adam_step(v->trainer->adam, m->phi, grad);
