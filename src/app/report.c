@@ -51,7 +51,7 @@ static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
          series[r->n_series - 1].kind > (n_draw ? ATVI_SERIES_TRACKED : ATVI_SERIES_OBSERVED))
     r->n_series--;
   ATVI_TRY(atvi_diag_predicted_judge(d->ctx, n_draw, r->n_series, series));
-  if (n_draw) atvi_diag_predicted_residuals(d->made->seed, n_draw, r->n_series, series);
+  if (n_draw) atvi_diag_predicted_residuals(d->ctx, d->made->seed, n_draw, r->n_series, series);
   r->series = series;
   return ATVI_OK;
 }

@@ -527,29 +527,53 @@ atvi_status atvi_diag_predicted_read(atvi_pool *pool, const atvi_draws *d, int w
 
 /* ---- residuals ---- */
 
-static double pit_of(const atvi_point *p, atvi_idx n_draw, atvi_rng *rng) {
+/* u: uniform, for equal values. */
+static double pit_of(const atvi_point *p, atvi_idx n_draw, double u) {
   double below = 0, equal = 0, n = 0;
   const double *draw = p->others ? p->others : p->draw;
-  if (isnan(p->value) || !draw || !p->exact) return NAN;
   for (atvi_idx k = 0; k < n_draw; k++) {
     if (isnan(draw[k])) continue;
     n++;
     below += draw[k] < p->value;
     equal += draw[k] == p->value;
   }
-  return n > 0 ? (below + atvi_math_rng_uniform(rng) * (equal + 1)) / (n + 1) : NAN;
+  return (below + u * (equal + 1)) / (n + 1);
 }
 
-void atvi_diag_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series) {
+static bool has_pit(const atvi_point *p, atvi_idx n_draw) {
+  const double *draw = p->others ? p->others : p->draw;
+  if (isnan(p->value) || !draw || !p->exact) return false;
+  return !all_nan(n_draw, draw);
+}
+
+typedef struct {
+  atvi_idx n_draw;
+  atvi_predicted *series;
+} rest;
+
+static void residual_item(void *arg, atvi_idx item, int worker) {
+  const rest *r = arg;
+  const atvi_predicted *s = &r->series[item];
+  (void)worker;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    atvi_point *p = &s->point[i];
+    double predicted = isfinite(p->of_mean.mean) && !p->others ? p->of_mean.mean : p->of_draw.mean;
+    p->residual = p->exact && p->of_draw.sd > 0 ? (p->value - predicted) / p->of_draw.sd : NAN;
+    if (!isnan(p->pit)) p->pit = pit_of(p, r->n_draw, p->pit);
+    if (s->told && !p->held) p->residual = p->pit = NAN;
+  }
+}
+
+void atvi_diag_predicted_residuals(atvi_ctx *ctx, uint64_t seed, atvi_idx n_draw, atvi_idx n,
+                                   atvi_predicted *series) {
   atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_PREDICT, 1, 0);
+  /* random numbers first, in the order of the points */
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       atvi_point *p = &series[s].point[i];
-      double predicted = isfinite(p->of_mean.mean) && !p->others ? p->of_mean.mean : p->of_draw.mean;
-      p->residual = p->exact && p->of_draw.sd > 0 ? (p->value - predicted) / p->of_draw.sd : NAN;
-      p->pit = pit_of(p, n_draw, &rng);
-      if (series[s].told && !p->held) p->residual = p->pit = NAN;
+      p->pit = has_pit(p, n_draw) ? atvi_math_rng_uniform(&rng) : NAN;
     }
+  atvi_parallel(ctx, n, residual_item, &(rest){n_draw, series});
 }
 
 double *atvi_diag_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset) {

@@ -146,8 +146,10 @@ ATVI_CHECKED atvi_status atvi_diag_predicted_read(atvi_pool *pool, const atvi_dr
                                                   atvi_predicted **out);
 /* Number of draws behind the predictions of d; 0: none. */
 atvi_idx atvi_diag_predicted_draws(const atvi_draws *d);
-/* Residuals and probabilities of judged series. seed: of the fit; equal values count in part, at random. */
-void atvi_diag_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series);
+/* Residuals and probabilities of judged series, on the context's threads. seed: of the fit; equal values
+ * count in part, at random. */
+void atvi_diag_predicted_residuals(atvi_ctx *ctx, uint64_t seed, atvi_idx n_draw, atvi_idx n,
+                                   atvi_predicted *series);
 /* [s->n] the field of every point at that offset in atvi_point, a double; NULL: out of memory. */
 double *atvi_diag_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset);
 

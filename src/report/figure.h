@@ -94,7 +94,8 @@ atvi_frame atvi_report_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p
 
 enum { ATVI_MARGINAL = ATVI_DENSITY_GRID };
 
-/* Probability that the prior gives to (a, b) of column `col`; NaN: not known. */
+/* Probability that the prior gives to (a, b) of column `col`; NaN: not known. Several threads may ask at
+ * once. */
 typedef double atvi_prior_mass(const void *user, atvi_idx col, double a, double b);
 
 typedef struct {

@@ -72,6 +72,12 @@ typedef struct {
   const atvi_summary_column **bounded;
   /* Scratch of the figure being drawn. */
   double *work;
+  /* [threads] memory that each thread takes from while the parts are made; freed with them. */
+  struct atvi_fit_own {
+    atvi_ctx *ctx;
+    atvi_pool *pool;
+    double *work;
+  } * own;
 } atvi_fit_parts;
 
 /* Does any of view[n] have a logarithmic scale? */

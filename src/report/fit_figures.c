@@ -18,10 +18,12 @@ enum {
 
 typedef struct {
   atvi_fit_parts *x;
-  atvi_idx n, step;     /* draws that contours use: every step-th */
-  double **draw;        /* [pairs.n][n] */
-  unsigned char **cell; /* likewise */
-  const double *weight; /* [n] */
+  atvi_idx n, step;      /* draws that contours use: every step-th */
+  double **draw;         /* [pairs.n][n] */
+  unsigned char **cell;  /* likewise */
+  const double *weight;  /* [n] */
+  double *correlation;   /* [pairs.n][pairs.n] */
+  atvi_contour *contour; /* [pairs.n][pairs.n][ATVI_CONTOUR_LEVELS] */
 } pairing;
 
 static const double *weights_of(const atvi_report_fit *r) {
@@ -58,20 +60,52 @@ void atvi_report_keep_most(const atvi_summary *s, atvi_idx room, bool *in) {
     }
 }
 
-static atvi_status make_marginals(atvi_fit_parts *x) {
+/* That of a thread, made when it is first needed; false: out of memory. */
+static bool own_memory(struct atvi_fit_own *own, const atvi_draws *d) {
+  if (own->ctx) return own->work != NULL;
+  if (atvi_ctx_new(NULL, &own->ctx) != ATVI_OK || atvi_pool_new(own->ctx, &own->pool) != ATVI_OK)
+    return false;
+  own->work = atvi_pool_take(own->pool, work_size(d), sizeof *own->work);
+  return own->work != NULL;
+}
+
+static bool all_had_memory(const atvi_fit_parts *x) {
+  bool had = true;
+  for (int k = 0; k < atvi_ctx_threads(atvi_pool_ctx(x->pool)); k++)
+    had = had && (!x->own[k].ctx || (x->own[k].work && !atvi_pool_failed(x->own[k].pool)));
+  return had;
+}
+
+/* Marginals of these columns. */
+typedef struct {
+  const atvi_fit_parts *x;
+  const atvi_idx *column;
+} marginals;
+
+static void marginal_item(void *arg, atvi_idx k, int worker) {
+  const marginals *m = arg;
+  const atvi_fit_parts *x = m->x;
   const atvi_report_fit *r = x->r;
   const atvi_draws *d = r->draws;
+  atvi_idx c = m->column[k];
+  if (!own_memory(&x->own[worker], d)) return;
+  atvi_report_marginal_make(d->n, d->x + c * d->n, weights_of(r), &r->summary->col[c], c, r->prior,
+                            r->prior_user, x->own[worker].work, &x->marginal[k]);
+}
+
+static atvi_status make_marginals(atvi_fit_parts *x) {
+  const atvi_draws *d = x->r->draws;
   bool *in = atvi_pool_take(x->pool, (size_t)d->n_col + 1, sizeof *in);
+  atvi_idx *column = atvi_pool_take(x->pool, (size_t)d->n_col + 1, sizeof *column);
   x->marginal = atvi_pool_take(x->pool, ATVI_REPORT_COLUMNS, sizeof *x->marginal);
   x->work = atvi_pool_take(x->pool, work_size(d), sizeof *x->work);
-  if (!in || !x->marginal || !x->work) return ATVI_ENOMEM;
+  if (!in || !column || !x->marginal || !x->work) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < d->n_col; k++) in[k] = true;
-  atvi_report_keep_most(r->summary, ATVI_REPORT_COLUMNS, in);
+  atvi_report_keep_most(x->r->summary, ATVI_REPORT_COLUMNS, in);
   for (atvi_idx k = 0; k < d->n_col; k++)
-    if (in[k])
-      atvi_report_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior,
-                                r->prior_user, x->work, &x->marginal[x->n_col++]);
-  return ATVI_OK;
+    if (in[k]) column[x->n_col++] = k;
+  atvi_parallel(atvi_pool_ctx(x->pool), x->n_col, marginal_item, &(marginals){x, column});
+  return all_had_memory(x) ? ATVI_OK : ATVI_ENOMEM;
 }
 
 const atvi_marginal *atvi_report_density_of(const atvi_fit_parts *x, atvi_idx k) {
@@ -129,24 +163,31 @@ static atvi_contour_axis axis_of(const pairing *g, atvi_idx k, double r) {
   return (atvi_contour_axis){g->cell[k], given / (m->shown[1] - m->shown[0])};
 }
 
+/* Pair number `item` of (1, 0), (2, 0), (2, 1), (3, 0) and so on. */
+static void pair_item(void *arg, atvi_idx item, int worker) {
+  const pairing *g = arg;
+  atvi_fit_parts *x = g->x;
+  atvi_idx m = x->pairs.n, i = 1, j = item;
+  while (j >= i) j -= i++;
+  double r = atvi_report_correlation(g->n, g->draw[i], g->draw[j], g->weight);
+  g->correlation[i * m + j] = g->correlation[j * m + i] = r;
+  if (!own_memory(&x->own[worker], x->r->draws)) return;
+  atvi_contour_axis across = axis_of(g, j, r), up = axis_of(g, i, r);
+  atvi_report_contour_make(x->own[worker].pool, g->n, &across, &up, g->weight,
+                           &g->contour[(i * m + j) * ATVI_CONTOUR_LEVELS]);
+}
+
 static bool relate(pairing *g) {
   atvi_fit_parts *x = g->x;
   atvi_idx m = x->pairs.n;
-  double *r = atvi_pool_take(x->pool, (size_t)(m * m) + 1, sizeof *r);
-  atvi_contour *contour = atvi_pool_take(x->pool, (size_t)(m * m) * ATVI_CONTOUR_LEVELS + 1, sizeof *contour);
-  if (!r || !contour) return false;
-  for (atvi_idx i = 0; i < m; i++)
-    for (atvi_idx j = 0; j <= i; j++) {
-      r[i * m + j] = r[j * m + i] =
-          i == j ? 1 : atvi_report_correlation(g->n, g->draw[i], g->draw[j], g->weight);
-      if (i == j) continue;
-      atvi_contour_axis across = axis_of(g, j, r[i * m + j]), up = axis_of(g, i, r[i * m + j]);
-      atvi_report_contour_make(x->pool, g->n, &across, &up, g->weight,
-                               &contour[(i * m + j) * ATVI_CONTOUR_LEVELS]);
-    }
-  x->pairs.correlation = r;
-  x->pairs.contour = contour;
-  return !atvi_pool_failed(x->pool);
+  g->correlation = atvi_pool_take(x->pool, (size_t)(m * m) + 1, sizeof *g->correlation);
+  g->contour = atvi_pool_take(x->pool, (size_t)(m * m) * ATVI_CONTOUR_LEVELS + 1, sizeof *g->contour);
+  if (!g->correlation || !g->contour) return false;
+  for (atvi_idx i = 0; i < m; i++) g->correlation[i * m + i] = 1;
+  atvi_parallel(atvi_pool_ctx(x->pool), m * (m - 1) / 2, pair_item, g);
+  x->pairs.correlation = g->correlation;
+  x->pairs.contour = g->contour;
+  return all_had_memory(x);
 }
 
 /* If there are many, those that depend on each other most. */
@@ -342,13 +383,23 @@ static atvi_status make_bounds(atvi_fit_parts *x) {
 }
 
 /* Errors: ENOMEM. */
+/* To be freed, also where it failed. */
 static atvi_status parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out) {
   *out = (atvi_fit_parts){.r = r, .pool = pool};
   ATVI_TRY(make_series(out));
   if (!r->summary) return ATVI_OK;
+  out->own = atvi_pool_take(pool, (size_t)atvi_ctx_threads(atvi_pool_ctx(pool)), sizeof *out->own);
+  if (!out->own) return ATVI_ENOMEM;
   ATVI_TRY(make_bounds(out));
   ATVI_TRY(make_marginals(out));
   return make_pairs(out);
+}
+
+static void parts_free(atvi_fit_parts *x) {
+  for (int k = 0; x->own && k < atvi_ctx_threads(atvi_pool_ctx(x->pool)); k++) {
+    atvi_pool_free(x->own[k].pool);
+    atvi_ctx_free(x->own[k].ctx);
+  }
 }
 
 enum {
@@ -674,8 +725,10 @@ static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
 atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, const char **html) {
   atvi_fit_parts x;
   *html = NULL;
-  ATVI_TRY(parts_make(pool, r, &x));
-  return write_page(&x, html);
+  atvi_status status = parts_make(pool, r, &x);
+  if (status == ATVI_OK) status = write_page(&x, html);
+  parts_free(&x);
+  return status;
 }
 
 static atvi_status save_page(const atvi_fit_parts *x, const char *dir) {
@@ -709,6 +762,7 @@ static void save_item(void *arg, atvi_idx i, int worker) {
   atvi_ctx_set_threads(s->ctx[i], 1);
   s->status[i] = atvi_pool_new(s->ctx[i], &own.pool);
   if (s->status[i] != ATVI_OK) return;
+  if (own.work) own.work = atvi_pool_take(own.pool, work_size(own.r->draws), sizeof *own.work);
   s->status[i] = FILES[i](&own, s->dir);
   atvi_pool_free(own.pool);
 }
@@ -717,10 +771,9 @@ atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, cons
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   atvi_fit_parts x;
   saving s = {.x = &x, .dir = dir};
-  atvi_status status = ATVI_OK;
-  ATVI_TRY(parts_make(pool, r, &x));
+  atvi_status status = parts_make(pool, r, &x);
   bool there = access(dir, F_OK) == 0; /* else the page fails, and no figure makes the folder again */
-  atvi_parallel(ctx, r->summary && there ? N_FILES : 1, save_item, &s);
+  if (status == ATVI_OK) atvi_parallel(ctx, r->summary && there ? N_FILES : 1, save_item, &s);
   for (int i = 0; i < N_FILES; i++) {
     if (status == ATVI_OK && s.status[i] != ATVI_OK) {
       status = s.status[i];
@@ -728,5 +781,6 @@ atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, cons
     }
     atvi_ctx_free(s.ctx[i]);
   }
+  parts_free(&x);
   return status;
 }

@@ -114,7 +114,7 @@ static void series_have_bands_residuals_and_pits(void) {
   CHECK(!atvi_draws_group(w.d, "others") && !atvi_draws_group(w.d, "simulator"));
   CHECK_OK(atvi_diag_predicted_read(w.pool, w.d, 0, &n, &series));
   CHECK_OK(atvi_diag_predicted_judge(w.ctx, DRAWS, n, series));
-  atvi_diag_predicted_residuals(1, DRAWS, n, series);
+  atvi_diag_predicted_residuals(w.ctx, 1, DRAWS, n, series);
   CHECK_STR(series[0].name, "infected");
   double sum = 0;
   for (atvi_idx i = 0; i < TIMES; i++) {

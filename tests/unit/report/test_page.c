@@ -497,10 +497,14 @@ static void files_are_written(void) {
   char dir[] = "/tmp/atvi-report-XXXXXX", path[128];
   world w;
   char *text;
+  const char *alone;
   size_t n;
   CHECK(mkdtemp(dir));
   world_open(&w);
   CHECK_OK(world_new(&w, 500, 1, 4, true));
+  atvi_ctx_set_threads(w.ctx, 1);
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &alone));
+  atvi_ctx_set_threads(w.ctx, 4);
   CHECK_OK(atvi_report_fit_save(w.pool, &w.r, dir));
   for (size_t i = 0; i < sizeof name / sizeof *name; i++)
     for (int pdf = 0; pdf < 2; pdf++) {
@@ -514,6 +518,7 @@ static void files_are_written(void) {
     }
   snprintf(path, sizeof path, "%s/report.html", dir);
   CHECK_OK(atvi_io_file_read(w.pool, path, &text, &n));
+  CHECK_STR(text, alone); /* whatever the number of threads */
   unlink(path);
   snprintf(path, sizeof path, "%s/figures", dir);
   CHECK(rmdir(path) == 0); /* nothing else was there */
