@@ -223,7 +223,8 @@ double atvi_infer_vi_all_evidence(const atvi_vi *v) {
 
 /* ---- the run ---- */
 
-/* Whether the gradient is finite at one of the first of these draws that can be evaluated. Where hardly any can, other draws may all fail. */
+/* Whether the gradient is finite at one of the first of these draws that can be evaluated. Where hardly any
+ * can, fresh draws may all fail. */
 static bool has_gradient(atvi_vi *v, const atvi_cloud *c) {
   enum { N = ATVI_LANES };
   atvi_idx d = v->d, got = 0;
@@ -247,14 +248,20 @@ static bool has_gradient(atvi_vi *v, const atvi_cloud *c) {
   return any;
 }
 
-/* Is there any point at all, and a gradient there? The first draws of q are about those of the prior. */
+/* Is there any point at all, and a gradient there? The first draws of q are about those of the prior; a group
+ * of them says so for less than a batch of training does, since runs at extreme points take long. */
 static atvi_status first_look(atvi_vi *v) {
   const atvi_member *m = &v->part[0].at;
   bool any = false;
   for (atvi_idx n = 64; n <= ATVI_VI_LOOK; n *= 2) {
     atvi_cloud c = atvi_infer_vi_glance(v, m, n);
     for (atvi_idx j = 0; j < n; j++) any = any || isfinite(c.log_pi[j]);
-    if (any && (atvi_infer_vi_try_gradient(v, m) > 0 || has_gradient(v, &c))) return ATVI_OK;
+    if (!any) continue;
+    if (has_gradient(v, &c)) {
+      v->scramble++; /* all that follows is the same, whichever of the two found it */
+      return ATVI_OK;
+    }
+    if (atvi_infer_vi_try_gradient(v, m) > 0) return ATVI_OK;
   }
   if (any)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
