@@ -229,6 +229,7 @@ static void known_errors(looking *k, atvi_idx at, atvi_idx first) {
 typedef struct {
   const looking *k;
   const view *v;
+  const spread *spread;
   atvi_idx at, c, n;
   double sd;
 } drawing;
@@ -246,6 +247,17 @@ static void noise_item(void *arg, atvi_idx r, int worker) {
   }
 }
 
+/* The same for G draws: their rows of the factor times k->noise. */
+static void error_item(void *arg, atvi_idx item, int worker) {
+  const drawing *j = arg;
+  const looking *k = j->k;
+  const spread *s = j->spread;
+  atvi_idx b = item * G, rows = k->B - b < G ? k->B - b : G;
+  (void)worker;
+  atvi_math_blas_mul(rows, j->n, s->rank, s->factor + b * s->rank, s->rank, k->noise, j->n, 0,
+                     k->error + b * j->n, j->n);
+}
+
 /* k->error[B][n_used]: that of function c, which is number l of its block. */
 static void draw_errors(looking *k, atvi_idx at, atvi_idx c, int l) {
   const atvi_process *p = &k->m->emulated->process[at];
@@ -253,8 +265,9 @@ static void draw_errors(looking *k, atvi_idx at, atvi_idx c, int l) {
   const spread *s = &k->spread[p->emulator];
   atvi_idx n = p->n_used, lead = leading(k, c);
   double own = s->cov[lead * k->B + lead], sd = own > 0 ? sqrt(v->par[2 * p->own * k->B + lead] / own) : 0;
-  atvi_parallel(atvi_pool_ctx(k->pool), s->rank, noise_item, &(drawing){k, v, at, c, n, sd});
-  atvi_math_blas_mul(k->B, n, s->rank, s->factor, s->rank, k->noise, n, 0, k->error, n);
+  drawing j = {k, v, s, at, c, n, sd};
+  atvi_parallel(atvi_pool_ctx(k->pool), s->rank, noise_item, &j);
+  atvi_parallel(atvi_pool_ctx(k->pool), (k->B + G - 1) / G, error_item, &j);
   double *gap = k->noise;
   for (atvi_idx u = 0; u < n; u++) gap[u] = v->known[u * L + l] - k->error[lead * n + u];
   for (atvi_idx b = 0; own > 0 && b < k->B; b++)
