@@ -402,7 +402,7 @@ static atvi_status draw_prior(const atvi_loaded *l, atvi_draws *d) {
   ATVI_TRY(atvi_draws_group_new(d, "prior", d->n_col, PRIOR_DRAWS, NULL, &x));
   /* not the draws from which a simulation study takes its truths */
   atvi_rng rng = atvi_math_rng_at(d->made->seed, ATVI_STREAM_PREDICT, 1, 0);
-  t->ops->prior_draw(t->self, work, atvi_math_rng_bits(&rng), 0, PRIOR_DRAWS, x);
+  atvi_model_evaluator_prior(l->ev, atvi_math_rng_bits(&rng), 0, PRIOR_DRAWS, x);
   if (t->n_derived) t->ops->derived(t->self, work, PRIOR_DRAWS, x, x + t->d * PRIOR_DRAWS);
   return ATVI_OK;
 }

@@ -769,7 +769,7 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
   if (!s->from_prior) return ATVI_OK;
   double *theta = atvi_block(s->ctx, (size_t)(2 * s->d + 3) * PRIOR_DRAWS * sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
-  t->ops->prior_draw(t->self, atvi_model_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
+  atvi_model_evaluator_prior(s->ev, seed, 0, PRIOR_DRAWS, theta);
   atvi_status status = scale_maps(s, linked, theta);
   atvi_block_free(s->ctx, theta);
   return status;

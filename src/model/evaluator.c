@@ -339,6 +339,34 @@ static void look_at_failures(atvi_evaluator *ev) {
   ev->look_at = 2 * runs;
 }
 
+/* ---- draws of the prior ---- */
+
+typedef struct {
+  atvi_evaluator *ev;
+  uint64_t seed;
+  atvi_idx first, n;
+  double *theta;
+} prior_job;
+
+static void prior_item(void *arg, atvi_idx item, int worker) {
+  const prior_job *j = arg;
+  const atvi_target *t = j->ev->target;
+  seat *s = j->ev->seats[worker];
+  atvi_idx at = item * j->ev->group, n = j->n - at < j->ev->group ? j->n - at : j->ev->group;
+  t->ops->prior_draw(t->self, s->work, j->seed, j->first + at, n, s->theta);
+  scatter(t->d, n, s->theta, j->theta + at, j->n);
+}
+
+void atvi_model_evaluator_prior(atvi_evaluator *ev, uint64_t seed, atvi_idx first, atvi_idx n,
+                                double *theta) {
+  const atvi_target *t = ev->target;
+  prior_job j = {ev, seed, first, n, theta};
+  if (atvi_ctx_threads(ev->ctx) > ev->n_seat) /* changed after new */
+    t->ops->prior_draw(t->self, ev->seats[0]->work, seed, first, n, theta);
+  else
+    atvi_parallel(ev->ctx, (n + ev->group - 1) / ev->group, prior_item, &j);
+}
+
 /* ---- one group of points, unit by unit ---- */
 
 typedef struct {

@@ -29,6 +29,9 @@ void atvi_model_evaluator_state(atvi_evaluator *ev, atvi_state *s);
 void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch);
 /* Evaluates a batch on the calling thread, inside a parallel region: worker is the region's worker number. */
 void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch);
+/* Draws number first .. first+n-1 of the prior, theta[d][n], on all threads. The target must have
+ * prior_draw. */
+void atvi_model_evaluator_prior(atvi_evaluator *ev, uint64_t seed, atvi_idx first, atvi_idx n, double *theta);
 /* Scratch of worker 0, for the optional members of the target; not inside a parallel region. */
 void *atvi_model_evaluator_work(atvi_evaluator *ev);
 /* The same inside a parallel region, of the region's worker. A context that was given more threads after new has none for them: NULL. */

@@ -57,8 +57,19 @@ static void work_free(void *work) {
   atvi_block_free(work_ctx, work);
 }
 
+/* Draw number k: seed + k, and the same by ten and hundred. */
+static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       double *theta) {
+  static const double by[D] = {1, 10, 100};
+  (void)self;
+  scratch *s = work;
+  s->calls++;
+  for (int j = 0; j < D; j++)
+    for (atvi_idx i = 0; i < B; i++) theta[j * B + i] = by[j] * (double)((atvi_idx)seed + first + i);
+}
+
 static const atvi_target_ops ops = {
-    .size = sizeof ops, .eval = eval, .work_new = work_new, .work_free = work_free};
+    .size = sizeof ops, .eval = eval, .work_new = work_new, .work_free = work_free, .prior_draw = prior_draw};
 
 static void model_set(model *m) {
   static const atvi_param param[D] = {
@@ -226,6 +237,32 @@ static void refuses_and_cleans_up(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"batches", runs_batches_of_any_size}, {"group", gives_a_target_the_points_it_likes},
-      {"failed", remembers_points_that_failed}, {"missing", outputs_may_be_missing},
-      {"refuses", refuses_and_cleans_up})
+static void draws_the_prior_on_all_threads(void) {
+  enum { N = 53, FIRST = 19 };
+  double theta[D * N];
+  for (int threads = 1; threads <= 3; threads++) {
+    model m;
+    model_set(&m);
+    atvi_ctx *ctx = work_ctx = test_ctx();
+    atvi_ctx_set_threads(ctx, threads);
+    atvi_evaluator *ev;
+    CHECK_OK(atvi_model_evaluator_new(ctx, &m.target, &ev));
+    for (int more = 0; more < 2; more++) { /* threads that came after the evaluator have no scratch */
+      atvi_ctx_set_threads(ctx, threads + more);
+      memset(theta, 0, sizeof theta);
+      atvi_model_evaluator_prior(ev, 7, FIRST, N, theta);
+      for (int i = 0; i < N; i++) {
+        CHECK_ABS(theta[i], 7 + FIRST + i, 0);
+        CHECK_ABS(theta[N + i], 10 * (7 + FIRST + i), 0);
+        CHECK_ABS(theta[2 * N + i], 100 * (7 + FIRST + i), 0);
+      }
+    }
+    CHECK_INT(atvi_model_evaluator_count(ev), 0); /* these are no runs */
+    atvi_model_evaluator_free(ev);
+    atvi_ctx_free(ctx);
+  }
+}
+
+TESTS({"batches", runs_batches_of_any_size}, {"prior", draws_the_prior_on_all_threads},
+      {"group", gives_a_target_the_points_it_likes}, {"failed", remembers_points_that_failed},
+      {"missing", outputs_may_be_missing}, {"refuses", refuses_and_cleans_up})
