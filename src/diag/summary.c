@@ -10,7 +10,7 @@
 enum {
   MODE_GRID = 4 * 1024, /* scratch of atvi_math_mode beyond n */
   CHAIN_MIN = 4,        /* shortest chain the kernels take */
-  SHARES_MAX = 8,
+  SHARES_MAX = 16,      /* memory: columns summarised at once */
 };
 static const double NEAR = 0.01; /* share of the range that is "near" a bound */
 /* Width in sds of two cells at a bound, from which the density there is extrapolated; narrower if fewer sds

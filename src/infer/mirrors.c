@@ -324,6 +324,16 @@ static atvi_status find_names(search *s) {
 
 /* ---- the whole ---- */
 
+static void moments_item(void *arg, atvi_idx i, int worker) {
+  const search *s = arg;
+  const atvi_mirror_draws *p = s->draws;
+  const double *x = p->theta + i * p->stride;
+  (void)worker;
+  s->mean[i] = atvi_math_mean(p->n, x, p->w);
+  s->sd[i] = atvi_math_sd(p->n, x, p->w);
+  s->size[i] = hypot(s->mean[i], s->sd[i]);
+}
+
 static bool begin(search *s) {
   const atvi_mirror_draws *p = s->draws;
   size_t d = (size_t)s->d;
@@ -335,12 +345,7 @@ static bool begin(search *s) {
   s->image = atvi_pool_take(s->pool, 2 * d * TESTED, sizeof(double));
   s->out->mirror = atvi_pool_take(s->pool, ATVI_VI_PARTS, sizeof *s->out->mirror);
   if (!mirror_new(s, &s->next)) return false;
-  for (atvi_idx i = 0; i < s->d; i++) {
-    const double *x = p->theta + i * p->stride;
-    s->mean[i] = atvi_math_mean(p->n, x, p->w);
-    s->sd[i] = atvi_math_sd(p->n, x, p->w);
-    s->size[i] = hypot(s->mean[i], s->sd[i]);
-  }
+  atvi_parallel(atvi_pool_ctx(s->pool), s->d, moments_item, s);
   for (atvi_idx j = 0; j < p->n; j++) all += p->w ? p->w[j] : 1;
   for (atvi_idx k = 0, j = -1; k < TESTED; k++) { /* spread over the weight */
     while (j < p->n - 1 && (j < 0 || sum < ((double)k + 0.5) / TESTED * all))

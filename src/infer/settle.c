@@ -129,12 +129,10 @@ static bool differences(pilot *p, int level, int depth, double step) {
   b->B = 2 * n;
   n = 0;
   for (atvi_idx i = 0; i < p->d; i++) {
+    for (atvi_idx j = 0; j < b->B; j++) b->x[i * b->B + j] = p->x[i];
     if (!is_due(p, i, level, depth)) continue;
     p->column[i] = n;
-    for (int k = 0; k < 2; k++, n++) {
-      atvi_infer_climb_batch_put(b, n, 0, p->x, p->x);
-      b->x[i * b->B + n] += (k ? step : -step) / s->map[i].scale;
-    }
+    for (int k = 0; k < 2; k++, n++) b->x[i * b->B + n] += (k ? step : -step) / s->map[i].scale;
   }
   atvi_infer_climb_batch_eval(b, true);
   for (atvi_idx i = 0; i < p->d; i++) {

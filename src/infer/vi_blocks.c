@@ -554,11 +554,22 @@ static atvi_status adapt(blocks *s, double *share, double *variance) {
 
 /* ---- the end ---- */
 
-/* The n draws of an evaluation as some of w. */
-static void keep(const blocks *s, atvi_idx n, uint32_t scramble, atvi_vi_weights *w) {
-  atvi_cloud *c = &w->c;
-  const atvi_idx B = n * s->k, row = 1 + s->a.b->n, at = c->n;
-  for (atvi_idx j = 0; j < n; j++) {
+typedef struct {
+  const blocks *s;
+  uint32_t scramble;
+  atvi_idx n;
+  atvi_vi_weights *w;
+} keeping;
+
+/* ATVI_LANES of the draws, which are next to each other. */
+static void keep_item(void *arg, atvi_idx item, int worker) {
+  const keeping *k = arg;
+  const blocks *s = k->s;
+  const atvi_cloud *c = &k->w->c;
+  const atvi_idx n = k->n, B = n * s->k, row = 1 + s->a.b->n, at = c->n, first = item * ATVI_LANES;
+  const atvi_idx end = first + ATVI_LANES < n ? first + ATVI_LANES : n;
+  (void)worker;
+  for (atvi_idx j = first; j < end; j++) {
     const atvi_idx *picked = s->picked + j * row, to = at + j;
     c->log_prior[to] = s->prior[j * s->k];
     c->log_lik[to] = s->lik[j * s->k];
@@ -572,17 +583,23 @@ static void keep(const blocks *s, atvi_idx n, uint32_t scramble, atvi_vi_weights
     c->log_base[to] = c->log_pi[to] - c->log_lik[to];
     c->log_q[to] = c->log_pi[to] - s->log_w[j]; /* so that their ratio is the weight */
     c->log_member[to] = c->log_q[to];
-    w->from[to] = scramble;
+    k->w->from[to] = k->scramble;
   }
   for (atvi_idx i = 0; i < s->v->d; i++) {
     const atvi_idx b = s->a.b->of[i];
-    for (atvi_idx j = 0; j < n; j++) {
+    for (atvi_idx j = first; j < end; j++) {
       atvi_idx col = i * B + (b > 0 ? s->picked[j * row + b] : j * s->k);
       c->x[i * c->cap + at + j] = s->x[col];
       c->theta[i * c->cap + at + j] = s->theta[col];
     }
   }
-  c->n += n;
+}
+
+/* The n draws of an evaluation as some of w. */
+static void keep(const blocks *s, atvi_idx n, uint32_t scramble, atvi_vi_weights *w) {
+  keeping k = {s, scramble, n, w};
+  atvi_parallel(s->v->ctx, (n + ATVI_LANES - 1) / ATVI_LANES, keep_item, &k);
+  w->c.n += n;
 }
 
 static atvi_status draw_all(blocks *s, double share, atvi_vi_weights *w) {
