@@ -6,6 +6,7 @@
 #include "math/special.h"
 #include "math/stat/stat.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -473,15 +474,27 @@ static bool place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
   return true;
 }
 
+typedef struct {
+  atvi_space *s;
+  double *z; /* [d][PRIOR_DRAWS] */
+  int level;
+  atomic_bool vague; /* the prior says nothing of one of this level */
+} placing;
+
+static void place_item(void *arg, atvi_idx i, int worker) {
+  _Static_assert((WIDE + NARROW) * ATVI_BATCH >= 3 * PRIOR_DRAWS, "scratch of place");
+  placing *p = arg;
+  const atvi_space *s = p->s;
+  if (s->link[i].level != p->level) return;
+  if (!place(&s->map[i], PRIOR_DRAWS, p->z + i * PRIOR_DRAWS, s->part[worker])) p->vague = true;
+}
+
 /* Locations and scales of the maps, from prior draws theta[d][PRIOR_DRAWS]; of the levels above one whose prior is vague they would be absurd,
- * and anchors have about the right ones. work: [d + 3][PRIOR_DRAWS]. */
+ * and anchors have about the right ones. work: [d][PRIOR_DRAWS]. */
 static void place_all(atvi_space *s, const double *theta, double *work) {
-  bool known = true;
+  placing p = {.s = s, .z = work};
   to_z(s, PRIOR_DRAWS, theta, work);
-  for (int level = 0; level < s->n_level && known; level++)
-    for (atvi_idx i = 0; i < s->d; i++)
-      if (s->link[i].level == level)
-        known = place(&s->map[i], PRIOR_DRAWS, work + i * PRIOR_DRAWS, work + s->d * PRIOR_DRAWS) && known;
+  for (; p.level < s->n_level && !p.vague; p.level++) atvi_parallel(s->ctx, s->d, place_item, &p);
 }
 
 /* The first prior draws, not too far out, are where climbs begin. work as above. */
@@ -737,7 +750,7 @@ static atvi_status find_kin(atvi_space *s, const double *theta) {
   return make_chain_parts(s);
 }
 
-/* theta: [d][PRIOR_DRAWS], and behind it [d + 3][PRIOR_DRAWS] of room. */
+/* theta: [d][PRIOR_DRAWS], and behind it as much room. */
 static atvi_status scale_maps(atvi_space *s, bool linked, double *theta) {
   double *work = theta + s->d * PRIOR_DRAWS;
   if (linked) {
@@ -767,7 +780,7 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
     ATVI_TRY(atvi_transform_map_new(s->ctx, k, p.lower, p.upper, &s->map[i]));
   }
   if (!s->from_prior) return ATVI_OK;
-  double *theta = atvi_block(s->ctx, (size_t)(2 * s->d + 3) * PRIOR_DRAWS * sizeof *theta);
+  double *theta = atvi_block(s->ctx, (size_t)(2 * s->d) * PRIOR_DRAWS * sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
   atvi_model_evaluator_prior(s->ev, seed, 0, PRIOR_DRAWS, theta);
   atvi_status status = scale_maps(s, linked, theta);
