@@ -324,12 +324,14 @@ static bool wants_exact(const fit *f) {
          (v->outcome.converged && (v->search.uncovered > 0 || !atvi_infer_vi_permits(&f->w)));
 }
 
-/* With many coordinates chains cost little more than draws, and a q that was not trained must be good to spare them. */
+/* With many coordinates chains cost little more than draws, and a q that was not trained must be good to spare
+ * them: by these weights, and by what their tail lets expect of those of all draws. */
 static bool wants_chains(const fit *f) {
   const atvi_vi *v = f->v;
   const atvi_psis_info *p = &f->w.psis;
-  bool good =
-      atvi_infer_vi_serves(&f->w) && atvi_math_psis_permits(f->w.c.n, p->khat / WELL_BELOW, p->excess);
+  bool good = atvi_infer_vi_serves(&f->w) &&
+              atvi_math_psis_permits(f->w.c.n, p->khat / WELL_BELOW, p->excess) &&
+              atvi_infer_vi_will_reach(v, &f->w);
   return v->opts.exact == ATVI_EXACT_AUTO && v->wide && !v->outcome.cut && (!good || wants_exact(f));
 }
 
@@ -471,6 +473,7 @@ static phase after(const fit *f, phase now) {
   case IMPROVE:
     return v->opts.seek_modes && !over ? SEEK : COVER; /* more training may have given up a mode */
   case WEIGH_ALL:
+    if (v->wide && wants_exact(f)) return sample_next(f);
     if (wants_spot(f)) return SPOT;
     if (wants_following(f)) return FOLLOW;
     break;

@@ -403,6 +403,9 @@ bool atvi_infer_vi_permits(const atvi_vi_weights *w);
 void atvi_infer_vi_refusal(const atvi_vi_weights *w, size_t size, char *out);
 /* And they are an answer: worth enough of their draws that the verdict does not warn of it. */
 bool atvi_infer_vi_serves(const atvi_vi_weights *w);
+/* As many draws as are wanted would leave nothing to speak of beyond their largest weights, as far as the
+ * tail of these shows. */
+bool atvi_infer_vi_will_reach(const atvi_vi *v, const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
 void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
 /* The weights may not be used, but would be well behaved without the largest hundredth of them: q fits what it knows, and does not know

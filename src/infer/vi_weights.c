@@ -461,9 +461,18 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
 
 void atvi_infer_vi_weigh_given(atvi_vi *v, atvi_vi_weights *w) { weigh(v, w, -HUGE_VAL); }
 
-/* Of a few draws the largest weights are more, and say less; so do those that are hardly larger than the others, however they fall off. */
-static bool reaches(const atvi_vi_weights *w) {
-  return !(w->all && w->beyond > ATVI_SLIGHT / 2 && w->lacking > ATVI_SLIGHT);
+/* What is beyond the largest of n weights falls as n^(k - 1) if their tail has the shape k. Weights that are
+ * hardly larger than the others say little, however they fall off. */
+static bool reaches_with(const atvi_vi_weights *w, double n) {
+  double beyond = w->beyond * pow(n / (double)w->c.n, fmin(w->psis.khat, 1) - 1);
+  return !(beyond > ATVI_SLIGHT / 2 && w->lacking > ATVI_SLIGHT);
+}
+
+/* Of a few draws the largest weights are more. */
+static bool reaches(const atvi_vi_weights *w) { return !w->all || reaches_with(w, (double)w->c.n); }
+
+bool atvi_infer_vi_will_reach(const atvi_vi *v, const atvi_vi_weights *w) {
+  return reaches_with(w, atvi_infer_vi_draws(v, w->psis.ess / (double)w->c.n));
 }
 
 bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
