@@ -11,7 +11,7 @@
  *            metric, and from gradients too.
  * Step size  dual averaging (nuts_tree.c), begun at ten times a size found by doubling or
  *            halving until a single step is accepted with the probability wanted; anew after every change of
- *            the metric.
+ *            the metric. In a fit it then becomes one of which a complete tree is half a turn (whole_trees).
  * Metric     nuts_metric.h, from places and gradients less their means within chains, pooled over all chains. Trees are in coordinates in
  *            which it is the unit matrix. Step sizes are each chain's own until warm-up ends, then one for all.
  * Lost       chains are looked for at the end of the last window. The log mass of the region a chain is in is
@@ -26,9 +26,14 @@
 #include "infer/nuts_tree.h"
 #include "infer/space.h"
 #include "infer/vi_tuning.h"
+#include "math/special.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
+
+/* Acceptance below which longer steps save no more gradients in a normal posterior of many dimensions
+ * (Beskos and others 2013). */
+#define ACCEPT_LEAST 0.65
 
 enum {
   WINDOW = 10,                            /* iterations of the first window */
@@ -271,12 +276,27 @@ static void end_window(nuts *r) {
   }
 }
 
-/* One step size for all, the geometric mean of theirs: chains that were not where the posterior is narrow while theirs was learnt would be stuck
- * there for long, and not diverge. */
+/* Trees double until they span half a turn, which takes a time of pi where the metric makes the posterior a
+ * standard normal: steps that are a little too short for 7 of them to span it take 15. Returns the step of
+ * which 2^k - 1 span it, for the least k that leaves acceptance, of a normal posterior 2 Phi(-c eps^2), at
+ * ACCEPT_LEAST. Trees of another depth say that the posterior is not like that; then it returns eps. */
+static double whole_trees(const nuts *r, double eps) {
+  double wanted = fmax(r->c.opts.accept, ACCEPT_LEAST), depth = 0,
+         longer = sqrt(atvi_math_ndtri(0.5 * ACCEPT_LEAST) / atvi_math_ndtri(0.5 * wanted));
+  int k = 2; /* a single step of half a turn would be unstable */
+  while (k < r->c.opts.max_depth && (exp2(k) - 1) * longer * eps < acos(-1)) k++;
+  for (atvi_idx i = 0; i < r->c.m; i++) depth += chain_at(r, i)->tree.depth / (double)r->c.m;
+  /* now they are of depth k or k + 1 */
+  return fabs(depth - k - 0.5) < 1 ? acos(-1) / (exp2(k) - 1) : eps;
+}
+
+/* One step size for all, the geometric mean of theirs: chains that were not where the posterior is narrow while
+ * theirs was learnt would be stuck there for long, and not diverge. What longer steps run past is for fine ones. */
 static void share_steps(nuts *r) {
   double sum = 0;
   for (atvi_idx k = 0; k < r->c.m; k++) sum += chain_at(r, k)->dual.log_eps_bar / (double)r->c.m;
-  for (atvi_idx k = 0; k < r->c.m; k++) chain_at(r, k)->tree.eps = exp(sum);
+  double eps = r->may_refine ? whole_trees(r, exp(sum)) : exp(sum);
+  for (atvi_idx k = 0; k < r->c.m; k++) chain_at(r, k)->tree.eps = eps;
 }
 
 /* The iterations at which windows end, and warm-up. */

@@ -149,12 +149,16 @@ static void evidence_of_chains(void) {
   for (int seed = 1; seed <= test_seeds(2, 10); seed++) fitted_free(fit_skewed(&s, (uint64_t)seed));
 }
 
-/* Weights of the first draws would do, but their tail says that those of all draws would not. */
+/* Weights of the first draws would do, but their tail says that those of all draws would not. Trees of 7 leaves
+ * are half a turn: with steps of the acceptance wanted they had 15, and fits took 140 000 runs. */
 static void chains_begin_early(void) {
   skewed s = skewed_by(16, 1);
   for (int seed = 1; seed <= test_seeds(2, 6); seed++) {
     fitted f = fit_skewed(&s, (uint64_t)seed);
     CHECK(f.d->made->khat < 0.7);
+    CHECK_MSG(f.d->made->evaluations < 110000, "seed %d: %ld runs", seed, (long)f.d->made->evaluations);
+    CHECK_MSG(fabs(f.d->made->tree_depth - 3) < 0.1, "seed %d: depth %g", seed, f.d->made->tree_depth);
+    CHECK(f.d->made->accept > 0.6 && f.d->made->divergences == 0);
     fitted_free(f);
   }
 }
