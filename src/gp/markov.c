@@ -179,14 +179,17 @@ void atvi_gp_markov_smooth(const atvi_markov *m, atvi_markov_work *w, const doub
  * output. */
 static void fill_normals(const atvi_markov *m, atvi_markov_work *w, uint64_t seed, atvi_idx first,
                          bool given) {
-  for (atvi_idx i = 0; i < m->n; i++)
-    for (int l = 0; l < ATVI_LANES; l++) {
-      atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_OBSERVE, (uint32_t)i, (uint32_t)(first + l));
-      for (int s = 0; s < m->n_state; s++)
-        w->state[(i * m->n_state + s) * ATVI_LANES + l] = atvi_math_rng_normal(&r);
-      w->white[2 * i * ATVI_LANES + l] = atvi_math_rng_normal(&r);
-      w->white[(2 * i + 1) * ATVI_LANES + l] = given ? atvi_math_rng_normal(&r) : 0;
-    }
+  const int own = m->n_state, all = own + 1 + given;
+  const size_t lane = ATVI_LANES * sizeof(double);
+  double row[(ATVI_MARKOV_STATES + 2) * ATVI_LANES];
+  for (atvi_idx i = 0; i < m->n; i++) {
+    atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_OBSERVE, (uint32_t)i, (uint32_t)first);
+    double *white = w->white + 2 * i * ATVI_LANES;
+    atvi_math_rng_normals(&r, 0, all, row);
+    memcpy(w->state + i * own * ATVI_LANES, row, (size_t)own * lane);
+    memset(white, 0, 2 * lane);
+    memcpy(white, row + own * ATVI_LANES, (size_t)(all - own) * lane);
+  }
 }
 
 static void noise_sd(const atvi_markov *m, const double *par, double sd[ATVI_LANES]) {

@@ -5,6 +5,7 @@
 #include "math/detail.h"
 #include "math/special.h"
 #include <math.h>
+#include <string.h>
 
 static void bump(uint32_t key[2]) {
   key[0] += 0x9E3779B9u;
@@ -47,6 +48,16 @@ uint64_t atvi_math_rng_bits(atvi_rng *r) {
 double atvi_math_rng_uniform(atvi_rng *r) { return ((double)(atvi_math_rng_bits(r) >> 12) + 0.5) * 0x1p-52; }
 
 double atvi_math_rng_normal(atvi_rng *r) { return atvi_math_ndtri(atvi_math_rng_uniform(r)); }
+
+void atvi_math_rng_normals(const atvi_rng *at, atvi_idx first, atvi_idx n, double *x) {
+  uint32_t counter[4] = {(uint32_t)(first / 2), at->counter[1], at->counter[2], at->counter[3]};
+  double last[2 * ATVI_LANES];
+  for (atvi_idx i = 0; i < n; i += 2, counter[0]++) {
+    double *to = x + i * ATVI_LANES;
+    ATVI_ISA_PICK(atvi_math_normals)(at->key, counter, i + 1 < n ? to : last);
+    if (i + 1 == n) memcpy(to, last, ATVI_LANES * sizeof *to);
+  }
+}
 
 double atvi_math_rng_exponential(atvi_rng *r) { return -log(atvi_math_rng_uniform(r)); }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "math/rng.h"
+#include "math/detail.h"
 #include "math/special.h"
 #include "testing.h"
 
@@ -43,6 +44,46 @@ static void uniform_is_open(void) {
   CHECK(top < 1 && top == 1 - 0x1p-53);
   CHECK(bottom > 0 && bottom == 0x1p-53);
   CHECK(isfinite(atvi_math_ndtri(top)) && isfinite(atvi_math_ndtri(bottom)));
+}
+
+static void check_normals(atvi_normals_fn *fn) {
+  for (uint32_t draw = 0; draw < 4000; draw += ATVI_LANES)
+    for (uint32_t block = 0; block < 2; block++) {
+      double x[2 * ATVI_LANES];
+      atvi_rng at = atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 11, draw);
+      at.counter[0] = block;
+      fn(at.key, at.counter, x);
+      for (uint32_t l = 0; l < ATVI_LANES; l++) {
+        atvi_rng r = atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 11, draw + l);
+        r.counter[0] = block;
+        for (int row = 0; row < 2; row++) {
+          double one = atvi_math_rng_normal(&r);
+          CHECK_ABS(x[(uint32_t)(row * ATVI_LANES) + l], one, 4e-15 * (1 + fabs(one)));
+        }
+      }
+    }
+}
+
+/* 8 000 numbers, so that their outermost are four standard deviations out. */
+static void normals_of_lanes_are_those_of_each(void) {
+  check_normals(atvi_math_normals_base);
+#ifdef ATVI_HAVE_X86_ISA
+  if (atvi_isa_best() >= ATVI_ISA_AVX2) check_normals(atvi_math_normals_avx2);
+  if (atvi_isa_best() >= ATVI_ISA_AVX512) check_normals(atvi_math_normals_avx512);
+#endif
+}
+
+/* From the middle, and an odd number of them. */
+static void normals_begin_anywhere(void) {
+  enum { MANY = 7, FROM = 4 };
+  double x[MANY * ATVI_LANES];
+  atvi_rng at = atvi_math_rng_at(5, ATVI_STREAM_TEST, 3, 20);
+  atvi_math_rng_normals(&at, FROM, MANY, x);
+  for (uint32_t l = 0; l < ATVI_LANES; l++) {
+    atvi_rng r = atvi_math_rng_at(5, ATVI_STREAM_TEST, 3, 20 + l);
+    for (int i = 0; i < FROM; i++) atvi_math_rng_normal(&r);
+    for (uint32_t i = 0; i < MANY; i++) CHECK_ABS(x[i * ATVI_LANES + l], atvi_math_rng_normal(&r), 4e-14);
+  }
 }
 
 enum { N = 40000 };
@@ -159,6 +200,7 @@ static void wrong_arguments_give_nan(void) {
 }
 
 TESTS({"philox", philox_known_answers}, {"positions", positions_are_independent_and_repeatable},
-      {"open", uniform_is_open}, {"continuous", continuous_draws_follow_their_distribution},
+      {"open", uniform_is_open}, {"lanes", normals_of_lanes_are_those_of_each},
+      {"anywhere", normals_begin_anywhere}, {"continuous", continuous_draws_follow_their_distribution},
       {"counts", counts_follow_their_distribution}, {"means", means_are_right},
       {"nan", wrong_arguments_give_nan})
