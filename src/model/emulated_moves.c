@@ -44,8 +44,17 @@ typedef struct {
   double *decay;
   /* [n_used][L] its errors at the draws that lead to this block of functions */
   double *known;
-  atvi_markov_work *work;
 } view;
+
+/* Scratch of one thread. */
+typedef struct {
+  /* [n] one per process */
+  atvi_markov_work **work;
+  /* [longest][L] */
+  double *resid;
+  /* [2 ATVI_MARKOV_TERMS][L] */
+  double *lane;
+} desk;
 
 typedef struct {
   atvi_ctx *ctx;
@@ -65,14 +74,12 @@ typedef struct {
   double *lik;
   /* [B] the same with a function as the simulator; then weights */
   double *with;
-  /* [longest][L] scratch */
-  double *resid;
+  /* [threads] */
+  desk *desk;
   /* [B][longest] scratch */
   double *noise;
   /* [B][n_used] the error of a function at the draws */
   double *error;
-  /* [2 ATVI_MARKOV_TERMS][L] scratch */
-  double *lane;
 } looking;
 
 static bool concerned(const atvi_process *p) { return p->emulator >= 0 && p->n_used > 0 && p->own >= 0; }
@@ -127,31 +134,53 @@ static atvi_status view_new(looking *k, const atvi_process *p, view *v) {
     double gap = u == 0 || !em->time ? 0 : em->time[p->em_used[u]] - em->time[p->em_used[u - 1]];
     v->decay[u] = u == 0 ? 0 : exp(-gap / p->number[p->own][1]);
   }
-  return atvi_gp_markov_work_new(p->markov, k->ctx, &v->work);
+  return ATVI_OK;
 }
 
-/* Log density of process p at draws first .. first + L - 1; error[B][n_used] NULL: of the fit, else with a
- * simulator that is the emulator's mean and that error. */
-static void density(looking *k, const atvi_process *p, const view *v, atvi_idx first, const double *error,
-                    double *log_density) {
+static atvi_status desk_new(looking *k, desk *s) {
+  const atvi_emulated *e = k->m->emulated;
+  s->work = take(k, e->n, sizeof *s->work);
+  s->resid = take(k, k->longest * L, sizeof *s->resid);
+  s->lane = take(k, 2 * ATVI_MARKOV_TERMS * L, sizeof *s->lane);
+  if (atvi_pool_failed(k->pool)) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < e->n; i++)
+    if (concerned(&e->process[i]))
+      ATVI_TRY(atvi_gp_markov_work_new(e->process[i].markov, k->ctx, &s->work[i]));
+  return ATVI_OK;
+}
+
+/* Log densities of a process, added for all draws. error[B][n_used] NULL: of the fit, else with a simulator that is the
+ * emulator's mean and that error. */
+typedef struct {
+  const looking *k;
+  atvi_idx at;
+  const double *error;
+  double *to;
+} densities;
+
+/* At L draws. */
+static void density_item(void *arg, atvi_idx group, int worker) {
+  const densities *a = arg;
+  const looking *k = a->k;
+  const atvi_process *p = &k->m->emulated->process[a->at];
+  const view *v = &k->view[a->at];
+  const desk *s = &k->desk[worker];
+  atvi_idx first = group * L;
+  double log_density[L];
   for (int l = 0; l < L; l++) {
     atvi_idx b = first + l < k->B ? first + l : k->B - 1;
-    for (int t = 0; t < 2 * p->n_term; t++) k->lane[t * L + l] = v->par[t * k->B + b];
-    if (error) k->lane[2 * p->own * L + l] = 0;
+    for (int t = 0; t < 2 * p->n_term; t++) s->lane[t * L + l] = v->par[t * k->B + b];
+    if (a->error) s->lane[2 * p->own * L + l] = 0;
     for (atvi_idx u = 0; u < p->n_used; u++)
-      k->resid[p->used_at[u] * L + l] =
-          v->value[u] - v->mean[u * k->B + b] - (error ? error[b * p->n_used + u] : 0);
+      s->resid[p->used_at[u] * L + l] =
+          v->value[u] - v->mean[u * k->B + b] - (a->error ? a->error[b * p->n_used + u] : 0);
   }
-  atvi_gp_markov_eval(p->markov, v->work, k->lane, k->resid, log_density, NULL, NULL);
+  atvi_gp_markov_eval(p->markov, s->work[a->at], s->lane, s->resid, log_density, NULL, NULL);
+  for (int l = 0; l < L && first + l < k->B; l++) a->to[first + l] += log_density[l];
 }
 
-static void add_density(looking *k, atvi_idx at, const double *error, double *to) {
-  const atvi_process *p = &k->m->emulated->process[at];
-  for (atvi_idx b = 0; b < k->B; b += L) {
-    double log_density[L];
-    density(k, p, &k->view[at], b, error, log_density);
-    for (int l = 0; l < L && b + l < k->B; l++) to[b + l] += log_density[l];
-  }
+static void add_density(const looking *k, atvi_idx at, const double *error, double *to) {
+  atvi_parallel(k->ctx, (k->B + L - 1) / L, density_item, &(densities){k, at, error, to});
 }
 
 /* What every process is at every draw, and the likelihood of the fit. */
@@ -167,10 +196,10 @@ static void visit(looking *k) {
       const view *v = &k->view[i];
       if (!concerned(p)) continue;
       const double *par =
-          atvi_model_emulated_terms(e, k->work->emulated, i, (int)(b % G), k->work->arg, k->resid);
+          atvi_model_emulated_terms(e, k->work->emulated, i, (int)(b % G), k->work->arg, k->desk->resid);
       for (int l = 0; l < real; l++) {
         for (int t = 0; t < 2 * p->n_term; t++) v->par[t * k->B + b + l] = par[t * L + l];
-        for (atvi_idx u = 0; u < p->n_used; u++) v->mean[u * k->B + b + l] = k->resid[u * L + l];
+        for (atvi_idx u = 0; u < p->n_used; u++) v->mean[u * k->B + b + l] = k->desk->resid[u * L + l];
       }
     }
   }
@@ -212,50 +241,59 @@ static atvi_idx leading(const looking *k, atvi_idx c) {
 static void known_errors(looking *k, atvi_idx at, atvi_idx first) {
   const atvi_process *p = &k->m->emulated->process[at];
   const view *v = &k->view[at];
+  const desk *s = k->desk;
   atvi_rng r = atvi_math_rng_at(k->seed, ATVI_STREAM_EMULATOR, (uint32_t)(at + 1), 0);
   for (int l = 0; l < L; l++) {
     atvi_idx b = leading(k, first + l);
-    for (int t = 0; t < 2 * p->n_term; t++) k->lane[t * L + l] = v->par[t * k->B + b];
+    for (int t = 0; t < 2 * p->n_term; t++) s->lane[t * L + l] = v->par[t * k->B + b];
     for (atvi_idx u = 0; u < p->n_used; u++)
-      k->resid[p->used_at[u] * L + l] = v->value[u] - v->mean[u * k->B + b];
+      s->resid[p->used_at[u] * L + l] = v->value[u] - v->mean[u * k->B + b];
   }
-  atvi_gp_markov_draw(p->markov, v->work, k->lane, k->resid, atvi_math_rng_bits(&r), first, k->noise);
-  const double *drawn = atvi_gp_markov_drawn(v->work) + (size_t)(p->own * p->n) * L;
+  atvi_gp_markov_draw(p->markov, s->work[at], s->lane, s->resid, atvi_math_rng_bits(&r), first, k->noise);
+  const double *drawn = atvi_gp_markov_drawn(s->work[at]) + (size_t)(p->own * p->n) * L;
   for (atvi_idx u = 0; u < p->n_used; u++)
     for (int l = 0; l < L; l++) v->known[u * L + l] = drawn[p->used_at[u] * L + l];
 }
 
-/* Noise of function c: rows of k->noise, with the correlation in time of view v. */
+/* A draw of the error, function c of process `at`, in parts that are the same for any number of threads. */
 typedef struct {
   const looking *k;
   const view *v;
-  const spread *spread;
+  const spread *s;
   atvi_idx at, c, n;
   double sd;
 } drawing;
 
-static void noise_item(void *arg, atvi_idx r, int worker) {
+enum { ROWS = 8 * L }; /* draws whose errors are one product of matrices */
+
+/* L rows of k->noise, with the correlation in time of the view. */
+static void noise_item(void *arg, atvi_idx group, int worker) {
   const drawing *j = arg;
+  const looking *k = j->k;
+  atvi_idx first = group * L, drawn = 0;
   atvi_rng rng =
-      atvi_math_rng_at(j->k->seed, ATVI_STREAM_EMULATOR + 1 + (uint32_t)j->at, (uint32_t)j->c, (uint32_t)r);
-  double x = 0, *row = j->k->noise + r * j->n;
+      atvi_math_rng_at(k->seed, ATVI_STREAM_EMULATOR + 1 + (uint32_t)j->at, (uint32_t)j->c, (uint32_t)first);
+  double x[L] = {0}, z[2 * L];
   (void)worker;
   for (atvi_idx u = 0; u < j->n; u++) {
-    double a = j->v->decay[u];
-    x = u > 0 && a == 1 ? x : a * x + sqrt((1 - a) * (1 + a)) * j->sd * atvi_math_rng_normal(&rng);
-    row[u] = x;
+    double a = j->v->decay[u], by = sqrt((1 - a) * (1 + a)) * j->sd;
+    bool moves = u == 0 || a != 1;
+    if (moves && drawn % 2 == 0) atvi_math_rng_normals(&rng, drawn, 2, z);
+    for (int l = 0; l < L; l++) {
+      if (moves) x[l] = a * x[l] + by * z[drawn % 2 * L + l];
+      if (first + l < j->s->rank) k->noise[(first + l) * j->n + u] = x[l];
+    }
+    drawn += moves;
   }
 }
 
-/* The same for G draws: their rows of the factor times k->noise. */
-static void error_item(void *arg, atvi_idx item, int worker) {
+static void mix_item(void *arg, atvi_idx part, int worker) {
   const drawing *j = arg;
   const looking *k = j->k;
-  const spread *s = j->spread;
-  atvi_idx b = item * G, rows = k->B - b < G ? k->B - b : G;
+  atvi_idx first = part * ROWS, rows = k->B - first < ROWS ? k->B - first : ROWS, rank = j->s->rank;
   (void)worker;
-  atvi_math_blas_mul(rows, j->n, s->rank, s->factor + b * s->rank, s->rank, k->noise, j->n, 0,
-                     k->error + b * j->n, j->n);
+  atvi_math_blas_mul(rows, j->n, rank, j->s->factor + first * rank, rank, k->noise, j->n, 0,
+                     k->error + first * j->n, j->n);
 }
 
 /* k->error[B][n_used]: that of function c, which is number l of its block. */
@@ -266,12 +304,14 @@ static void draw_errors(looking *k, atvi_idx at, atvi_idx c, int l) {
   atvi_idx n = p->n_used, lead = leading(k, c);
   double own = s->cov[lead * k->B + lead], sd = own > 0 ? sqrt(v->par[2 * p->own * k->B + lead] / own) : 0;
   drawing j = {k, v, s, at, c, n, sd};
-  atvi_parallel(atvi_pool_ctx(k->pool), s->rank, noise_item, &j);
-  atvi_parallel(atvi_pool_ctx(k->pool), (k->B + G - 1) / G, error_item, &j);
+  atvi_parallel(k->ctx, (s->rank + L - 1) / L, noise_item, &j);
+  atvi_parallel(k->ctx, (k->B + ROWS - 1) / ROWS, mix_item, &j);
   double *gap = k->noise;
   for (atvi_idx u = 0; u < n; u++) gap[u] = v->known[u * L + l] - k->error[lead * n + u];
-  for (atvi_idx b = 0; own > 0 && b < k->B; b++)
-    for (atvi_idx u = 0; u < n; u++) k->error[b * n + u] += s->cov[b * k->B + lead] / own * gap[u];
+  for (atvi_idx b = 0; own > 0 && b < k->B; b++) {
+    double share = s->cov[b * k->B + lead] / own;
+    for (atvi_idx u = 0; u < n; u++) k->error[b * n + u] += share * gap[u];
+  }
 }
 
 /* ---- posteriors ---- */
@@ -389,15 +429,15 @@ static atvi_status prepare(looking *k, atvi_emulated_moves *out) {
     k->longest = e->process[i].n > k->longest ? e->process[i].n : k->longest;
   k->lik = take(k, k->B, sizeof *k->lik);
   k->with = take(k, k->B, sizeof *k->with);
-  k->resid = take(k, k->longest * L, sizeof *k->resid);
+  k->desk = take(k, atvi_ctx_threads(k->ctx), sizeof *k->desk);
   k->noise = take(k, (k->B > L ? k->B : L) * k->longest, sizeof *k->noise);
   k->error = take(k, k->B * k->longest, sizeof *k->error);
-  k->lane = take(k, 2 * ATVI_MARKOV_TERMS * L, sizeof *k->lane);
   *out = (atvi_emulated_moves){.n = n, .n_draw = k->B, .n_function = FIELDS};
   out->moved = atvi_pool_take(k->keep, (size_t)n + 1, sizeof *out->moved);
   out->zero = atvi_pool_take(k->keep, (size_t)n + 1, sizeof *out->zero);
   out->sd = atvi_pool_take(k->keep, (size_t)n + 1, sizeof *out->sd);
   if (atvi_pool_failed(k->pool) || atvi_pool_failed(k->keep)) return ATVI_ENOMEM;
+  for (int t = 0; t < atvi_ctx_threads(k->ctx); t++) ATVI_TRY(desk_new(k, &k->desk[t]));
   for (atvi_idx i = 0; i < e->n; i++) {
     const atvi_process *p = &e->process[i];
     if (!concerned(p)) continue;
@@ -436,7 +476,9 @@ atvi_status atvi_model_emulated_moves(atvi_pool *pool, const atvi_model *m, uint
   k.work = work;
   if (status == ATVI_OK) status = look(&k, out);
   if (status != ATVI_OK) *out = (atvi_emulated_moves){0};
-  for (atvi_idx i = 0; k.view && i < m->emulated->n; i++) atvi_gp_markov_work_free(k.view[i].work);
+  for (int t = 0; k.desk && t < atvi_ctx_threads(ctx); t++)
+    for (atvi_idx i = 0; k.desk[t].work && i < m->emulated->n; i++)
+      atvi_gp_markov_work_free(k.desk[t].work[i]);
   atvi_model_work_free(work);
   atvi_pool_free(k.pool);
   return status;

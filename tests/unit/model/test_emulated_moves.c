@@ -71,6 +71,7 @@ static void few_runs_move_it_as_far_as_their_error_does(void) {
   CHECK_REL(near->noise, 1, 1e-12);
   CHECK_REL(near->share, e, 0.04);
   CHECK_REL(near->n_run, 2, 0.05);
+  atvi_ctx_set_threads(ctx, 3);
   moves(pool, m, theta, &again);
   CHECK(again.moved[0] == v.moved[0] && again.sd[0] == v.sd[0] && again.worth == v.worth);
   atvi_model_free(m);
