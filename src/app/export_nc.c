@@ -351,6 +351,17 @@ static void gather_series(const writer *w, const values *v, double *out) {
       }
 }
 
+/* Whether all values of a group are whole numbers. */
+static bool is_counts(const writer *w, const atvi_array *a, const atvi_group *from) {
+  const atvi_draws_series *s = w->fit->plain->series + a->first;
+  for (atvi_idx j = 0; j < a->n; j++) {
+    const double *x = from->x + w->at[a->first + j] * from->n_draw;
+    for (atvi_idx i = 0; i < s->n * from->n_draw; i++)
+      if (!isnan(x[i]) && x[i] != floor(x[i])) return false;
+  }
+  return true;
+}
+
 static atvi_status add_series(writer *w, group *g, const atvi_array *a, const atvi_group *from, int rows) {
   const atvi_draws_series *s = w->fit->plain->series + a->first;
   int dim[AXES] = {g->chain, g->draw}, n_dim = from ? 2 : 0;
@@ -358,8 +369,9 @@ static atvi_status add_series(writer *w, group *g, const atvi_array *a, const at
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
   const char *name = take(w, g, a->name, false);
   if (!name) return ATVI_ENOMEM;
-  /* counts are small numbers and compress to an eighth; log likelihoods do not */
-  int var = atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, simulated(from));
+  /* counts are small numbers and compress to an eighth; other numbers take a tenth of a second and stay as they are */
+  bool pack = simulated(from) && is_counts(w, a, from);
+  int var = atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack);
   atvi_idx n = (from ? from->n_draw : 1) * s->n * a->n;
   put_later(w, (values){g->id, var, .gather = gather_series, .n = n, .array = a, .from = from});
   return ATVI_OK;
