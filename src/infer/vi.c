@@ -282,6 +282,7 @@ typedef enum {
   RIPEN,       /* components that those show to be worth training */
   TUNE,        /* a single component, on smoothed weights */
   WEIGH_ALL,   /* as many draws as are wanted */
+  WEIGH_MORE,  /* some more, where that is all that the weights lack */
   SPOT,        /* a component where a draw was met that outweighs the others */
   FOLLOW,      /* components for what lies beyond the draws of largest weight */
   IMPROVE,     /* more training for components with wild weights */
@@ -293,7 +294,7 @@ typedef struct {
   atvi_vi *v;
   atvi_vi_weights w;
   /* How often these phases came. */
-  int improved, spotted, sought, followed;
+  int improved, spotted, sought, followed, extended;
   /* Of the last FOLLOW: components came; there was nothing to speak of. */
   bool grew, ends;
   /* Looks in a row at which what was absent had not halved. */
@@ -431,6 +432,13 @@ static bool wants_improvement(const fit *f) {
          f->improved < v->tuning.improve_times && (f->improved == 0 || helped);
 }
 
+/* As many draws again as there are cost less than training, after which all of them are drawn anew. */
+static bool wants_more(const fit *f) {
+  const atvi_vi *v = f->v;
+  return v->outcome.converged && f->extended <= f->improved && !atvi_infer_vi_over(v) &&
+         atvi_infer_vi_nearly_reaches(v, &f->w);
+}
+
 static bool wants_ripening(const fit *f) {
   const atvi_vi *v = f->v;
   bool any = false;
@@ -473,8 +481,10 @@ static phase after(const fit *f, phase now) {
   case IMPROVE:
     return v->opts.seek_modes && !over ? SEEK : COVER; /* more training may have given up a mode */
   case WEIGH_ALL:
+  case WEIGH_MORE:
     if (v->wide && wants_exact(f)) return sample_next(f);
     if (wants_spot(f)) return SPOT;
+    if (wants_more(f)) return WEIGH_MORE;
     if (wants_following(f)) return FOLLOW;
     break;
   case FOLLOW:
@@ -626,6 +636,7 @@ static atvi_status enter(fit *f, phase now) {
   case RIPEN: return atvi_infer_vi_ripen(v);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return atvi_infer_vi_weigh(v, &f->w, true);
+  case WEIGH_MORE: f->extended++; return atvi_infer_vi_weigh_more(v, &f->w);
   case IMPROVE:
     f->improved++;
     f->lacked = lack(f);

@@ -406,6 +406,10 @@ bool atvi_infer_vi_serves(const atvi_vi_weights *w);
 /* As many draws as are wanted would leave nothing to speak of beyond their largest weights, as far as the
  * tail of these shows. */
 bool atvi_infer_vi_will_reach(const atvi_vi *v, const atvi_vi_weights *w);
+/* Nothing else forbids the use of all draws, and with as many again there would be nothing to speak of beyond. */
+bool atvi_infer_vi_nearly_reaches(const atvi_vi *v, const atvi_vi_weights *w);
+/* More draws of the mixture, as many as that takes. Otherwise like atvi_infer_vi_weigh. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_weigh_more(atvi_vi *v, atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
 void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
 /* The weights may not be used, but would be well behaved without the largest hundredth of them: q fits what it knows, and does not know

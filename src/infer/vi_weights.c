@@ -480,10 +480,13 @@ bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
          reaches(w);
 }
 
-bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
+/* By all but what is beyond the largest. */
+static bool allowed(const atvi_vi_weights *w) {
   return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess) &&
-         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP && !(w->noise > NOISY) && reaches(w);
+         atvi_math_weights_agree(w->top, w->se) && w->sd_gap < SD_GAP && !(w->noise > NOISY);
 }
+
+bool atvi_infer_vi_permits(const atvi_vi_weights *w) { return allowed(w) && reaches(w); }
 
 bool atvi_infer_vi_serves(const atvi_vi_weights *w) {
   return atvi_infer_vi_permits(w) && !atvi_math_weights_few(w->psis.ess / (double)w->c.n);
@@ -537,18 +540,11 @@ static double worth_to_come(atvi_vi *v, const atvi_vi_weights *w) {
   return 1 / sum;
 }
 
-/* Draws per block for the effective size wanted. */
-static atvi_idx enough(atvi_vi *v, const atvi_vi_weights *w) {
-  return (atvi_idx)(atvi_infer_vi_draws(v, worth_to_come(v, w)) / BLOCKS);
-}
-
-atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
+/* As many draws of each block as `per`, or less where it is late. */
+static atvi_status weigh_blocks(atvi_vi *v, atvi_vi_weights *w, bool all, atvi_idx per) {
   atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
-  atvi_idx per = ATVI_VI_GLANCE;
   if (before > 0 && atvi_infer_vi_late(v))
     return ATVI_OK; /* what there is is better than what haste would add */
-  if (atvi_infer_vi_late(v)) per /= 4;
-  if (all) per = enough(v, w);
   count(v, w, have);
   atvi_idx lacking = share_out(v, have, per, need);
   ATVI_TRY(atvi_infer_vi_weights_room(v, w, before + BLOCKS * lacking));
@@ -562,6 +558,27 @@ atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   if (lacking == 0 && valid == before) return ATVI_OK;
   drop_stale(v, w);
   return weigh(v, w, before > 0 ? w->elbo : -HUGE_VAL);
+}
+
+atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
+  atvi_idx few = atvi_infer_vi_late(v) ? ATVI_VI_GLANCE / 4 : ATVI_VI_GLANCE;
+  return weigh_blocks(v, w, all,
+                      all ? (atvi_idx)(atvi_infer_vi_draws(v, worth_to_come(v, w)) / BLOCKS) : few);
+}
+
+/* A little less than the limit is aimed at, since k is an estimate. */
+static double draws_to_reach(const atvi_vi_weights *w) {
+  double over = w->beyond / ((1 - ATVI_SMALL) * ATVI_SLIGHT / 2);
+  return (double)w->c.n * pow(over, 1 / (1 - fmin(w->psis.khat, 1)));
+}
+
+bool atvi_infer_vi_nearly_reaches(const atvi_vi *v, const atvi_vi_weights *w) {
+  double n = draws_to_reach(w);
+  return !reaches(w) && allowed(w) && n <= 2 * (double)w->c.n && n <= atvi_infer_vi_most_draws(v);
+}
+
+atvi_status atvi_infer_vi_weigh_more(atvi_vi *v, atvi_vi_weights *w) {
+  return weigh_blocks(v, w, true, (atvi_idx)ceil(draws_to_reach(w) / BLOCKS));
 }
 
 /* ---- delivery ---- */

@@ -120,7 +120,47 @@ static void weights_of_few_draws(void) {
   check(&o, "The sd of a parameter depends by 20 % on a few draws");
 }
 
+/* Weights whose tail has the shape 0.6 leave 0.55 % beyond the largest of 40 000: with n^(0.4) in place of n, 1.65 times as many
+ * leave 0.45 %. */
+static void a_few_more_draws_where_they_do(void) {
+  world o = agreeing();
+  atvi_vi_weights *w = &o.w;
+  o.v.opts.ess = NAN;
+  w->c.n = 40000;
+  w->psis = (atvi_psis_info){.khat = 0.6, .excess = 0.1, .ess = 20000};
+  w->all = true;
+  w->lacking = 0.02;
+  w->beyond = 0.0055;
+  CHECK(!atvi_infer_vi_permits(w) && atvi_infer_vi_nearly_reaches(&o.v, w));
+  w->beyond = 0.0045;
+  CHECK(atvi_infer_vi_permits(w) && !atvi_infer_vi_nearly_reaches(&o.v, w));
+  w->beyond = 0.007; /* three times as many */
+  CHECK(!atvi_infer_vi_nearly_reaches(&o.v, w));
+  w->beyond = 0.0055;
+  w->noise = 3; /* which more draws do not mend */
+  CHECK(!atvi_infer_vi_nearly_reaches(&o.v, w));
+}
+
+/* Of 5 000 draws worth a half each, 0.01 beyond becomes 0.004 with the 52 000 that are wanted if the tail has the shape 0.6, and 0.008
+ * if it has 0.9. */
+static void the_tail_of_all_draws_is_foreseen(void) {
+  world o = agreeing();
+  atvi_vi_weights *w = &o.w;
+  o.v.wide = true;
+  o.v.opts.ess = 25000;
+  w->c.n = 5000;
+  w->psis = (atvi_psis_info){.khat = 0.6, .excess = 0.1, .ess = 2500};
+  w->lacking = 0.02;
+  w->beyond = 0.01;
+  CHECK(atvi_infer_vi_will_reach(&o.v, w));
+  w->psis.khat = 0.9;
+  CHECK(!atvi_infer_vi_will_reach(&o.v, w));
+  w->lacking = 0.005; /* hardly larger than the others */
+  CHECK(atvi_infer_vi_will_reach(&o.v, w));
+}
+
 TESTS({"agree", what_agrees_is_not_mentioned}, {"maximum", a_maximum_outside_the_draws},
       {"evidences", evidences_that_disagree}, {"absent", points_where_the_draws_are_not},
       {"present", what_chains_have_is_not_absent}, {"unsettled", modes_still_found},
-      {"weights", weights_of_few_draws})
+      {"weights", weights_of_few_draws}, {"more", a_few_more_draws_where_they_do},
+      {"foreseen", the_tail_of_all_draws_is_foreseen})
