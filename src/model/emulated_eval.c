@@ -18,6 +18,7 @@ typedef struct {
   double *x, *x_bar;         /* [d][G] */
   double *mean, *mean_bar;   /* [n][G]; the used places alone unless `all` */
   double *share, *share_bar; /* [G] */
+  atvi_idx held;             /* of the points x, all outputs are in mean and share; 0: they are not */
   double *par, *par_bar;     /* [2 n_term][L] */
   double *resid, *resid_bar; /* [n][L] */
   double *term;              /* [n_term][n][L] */
@@ -103,11 +104,16 @@ void atvi_model_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bo
     atvi_em_work *em_work = all ? s->all : s->fit;
     if (!em_work) continue;
     const atvi_emulation *em = &e->emulator[p->emulator];
+    bool again = all && s->held == real;
     for (atvi_idx j = 0; j < em->d; j++)
       for (int b = 0; b < G; b++) {
-        double v = theta[em->input[j] * B + first + (b < real ? b : real - 1)];
-        s->x[j * G + b] = atvi_model_emulated_axis_x(&em->axis[j], v);
+        double v = theta[em->input[j] * B + first + (b < real ? b : real - 1)],
+               x = atvi_model_emulated_axis_x(&em->axis[j], v);
+        again = again && s->x[j * G + b] == x;
+        s->x[j * G + b] = x;
       }
+    if (again) continue; /* a report asks several things of the same points */
+    s->held = all ? real : 0;
     atvi_gp_em_use(em_work, (int)real);
     atvi_gp_em_eval(em->em, em_work, s->x, s->mean, s->share);
   }
@@ -252,12 +258,15 @@ static const double *drawn_given_others(const atvi_emulated *e, atvi_emulated_wo
   uint64_t key = atvi_math_rng_bits(&own);
   prepare(p, s, part, arg);
   atvi_gp_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
-  for (atvi_idx i = 0; i < p->n; i++)
+  for (atvi_idx i = 0; i < p->n; i++) {
+    atvi_rng r = atvi_math_rng_at(key, ATVI_STREAM_OBSERVE, (uint32_t)p->row[i], (uint32_t)draw);
+    double z[L];
+    atvi_math_rng_normals(&r, 0, 1, z);
     for (int l = 0; l < L; l++) {
-      atvi_rng r = atvi_math_rng_at(key, ATVI_STREAM_OBSERVE, (uint32_t)p->row[i], (uint32_t)(draw + l));
       double mean = s->one[i * L + l] + (s->all ? s->mean[i * G + part + l] : 0);
-      s->one[i * L + l] = mean + sqrt(s->two[i * L + l]) * atvi_math_rng_normal(&r);
+      s->one[i * L + l] = mean + sqrt(s->two[i * L + l]) * z[l];
     }
+  }
   return s->one;
 }
 

@@ -114,6 +114,22 @@ static void check_reports(atvi_ctx *ctx, atvi_model *m, const bool *used, bool v
   t->ops->work_free(work);
 }
 
+/* What the emulator said at the points before is used only at the same points. */
+static void check_order(atvi_ctx *ctx, atvi_model *m) {
+  const atvi_target *t = atvi_model_target(m);
+  void *work;
+  double out[3 * ROWS], again[3 * ROWS], point[ROWS], other[D];
+  for (int i = 0; i < D; i++) other[i] = THETA[i] * (1 + 0.01 * (i == 0));
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, THETA, out);
+  t->ops->pointwise(t->self, work, 1, THETA, point);
+  t->ops->predict(t->self, work, 1, other, again);
+  CHECK(again[ROWS] != out[ROWS]);
+  t->ops->predict(t->self, work, 1, THETA, again);
+  CHECK(memcmp(again, out, sizeof out) == 0);
+  t->ops->work_free(work);
+}
+
 static void predictions_are_conditional_means(void) {
   const bool some[ROWS] = {true, true, true, true, false, true, false, false};
   atvi_ctx *ctx = test_ctx();
@@ -126,6 +142,7 @@ static void predictions_are_conditional_means(void) {
     double mean[ROWS];
     markov_dense d = {0};
     check_reports(ctx, m, used, how >= 2);
+    check_order(ctx, m);
     test_value v = test_eval(ctx, atvi_model_target(m), THETA);
     CHECK_REL(v.ll, dense_world(ctx, THETA, used, mean, &d), 1e-10);
     atvi_model_free(m);
