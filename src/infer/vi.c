@@ -294,9 +294,9 @@ typedef struct {
   atvi_vi *v;
   atvi_vi_weights w;
   /* How often these phases came. */
-  int improved, spotted, sought, followed, extended;
-  /* Of the last FOLLOW: components came; there was nothing to speak of. */
-  bool grew, ends;
+  int improved, spotted, sought, followed, filled, extended;
+  /* Of the last FOLLOW: components came; there was something to speak of beyond; and nothing, by all draws. */
+  bool grew, open, ends;
   /* Looks in a row at which what was absent had not halved. */
   int stayed;
   /* By how much k-hat was above its threshold before the last further training, and what the weights were like. */
@@ -390,22 +390,37 @@ static atvi_status find_spot(fit *f) {
   return status;
 }
 
-/* Whether to look beyond the largest weights: once they may be used, and again after there was something. */
-static bool wants_following(const fit *f) {
+static bool may_follow(const fit *f) {
   const atvi_vi *v = f->v;
-  return v->opts.seek_modes && v->outcome.converged && !v->wide && f->w.all && f->followed < ATVI_REPEATS &&
-         v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_late(v) && atvi_infer_vi_has_frontier(&f->w);
+  return v->opts.seek_modes && v->outcome.converged && !v->wide && v->n_part < ATVI_VI_PARTS &&
+         !atvi_infer_vi_late(v);
+}
+
+/* Whether to add components where q has too few draws for a variance: once by the first draws, and once by all, which see more. */
+static bool wants_filling(const fit *f) {
+  return may_follow(f) && f->filled < (f->w.all ? 2 : 1) && atvi_infer_vi_is_thin(&f->w);
+}
+
+/* Whether to look beyond the largest weights: once they may be used, and again after there was something. What the first draws saw must
+ * be gone, even where components hide it from the weights. */
+static bool wants_following(const fit *f) {
+  bool any = f->open || atvi_infer_vi_has_frontier(&f->w);
+  return wants_filling(f) || (may_follow(f) && f->w.all && f->followed < ATVI_REPEATS && any);
 }
 
 /* What components cannot cover is for more training, once, and then for chains; so is what has no end. */
 static atvi_status follow(fit *f) {
   atvi_vi *v = f->v;
   atvi_idx before = v->n_part;
+  bool fills = wants_filling(f);
   double share;
-  ATVI_TRY(atvi_infer_vi_beyond(v, &f->w, &share));
+  ATVI_TRY(atvi_infer_vi_beyond(v, &f->w, fills, &share));
   f->grew = v->n_part > before;
-  f->ends = !(share > ATVI_VI_UNSEEN / 2);
-  f->followed = f->ends ? ATVI_REPEATS : f->followed + 1;
+  f->filled += fills;
+  f->open = share > ATVI_VI_UNSEEN / 2;
+  if (!f->w.all) return ATVI_OK; /* all draws will say what is beyond */
+  f->ends = !f->open;
+  f->followed = f->ends && !f->grew ? ATVI_REPEATS : f->followed + 1;
   if (!f->ends && (f->followed == ATVI_REPEATS || (!f->grew && f->improved > 0))) v->search.uncovered = share;
   return ATVI_OK;
 }
@@ -474,6 +489,7 @@ static phase after(const fit *f, phase now) {
     if (wants_spot(f)) return SPOT;
     if (wants_ripening(f)) return RIPEN;
     if (v->outcome.converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
+    if (wants_filling(f)) return FOLLOW;
     if (v->outcome.converged && !exact_only) return WEIGH_ALL;
     break;
   case RIPEN:
@@ -488,6 +504,7 @@ static phase after(const fit *f, phase now) {
     if (wants_following(f)) return FOLLOW;
     break;
   case FOLLOW:
+    if (!f->w.all) return WEIGH_FIRST;
     if (f->grew) return WEIGH_ALL;
     if (!f->ends && !(v->search.uncovered > 0) && !over) return IMPROVE;
     break;

@@ -5,6 +5,7 @@
  * larger than at any draw. Such points are covered like those that the search for what q misses has found (vi_modes.c), and all is weighed again. */
 #include "infer/vi_exact.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -28,6 +29,10 @@ typedef struct {
   uint32_t at;
   /* log pi - log q of the draw where it is largest */
   double top;
+  /* log pi - log q from which on q lacks the posterior */
+  double large;
+  /* Chains start at draws of this weight and more, which have this share of the posterior. */
+  double least, share;
   /* [L groups] whether a chain was beyond all draws at the last look; at the first one so many were, and of those that were at a look but
    * the last, so many had come back at the next. */
   bool *out;
@@ -45,8 +50,19 @@ static atvi_idx groups_wanted(const atvi_vi *v) {
   return (atvi_idx)fmax(ATVI_REPEATS, fmin(runs / each, ATVI_VI_PROBES) / L);
 }
 
-static bool is_large(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx j) {
-  return w->w[j] * (double)w->c.n > exp(v->tuning.missed);
+static int falling(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x < y) - (x > y);
+}
+
+/* The largest weights, from f->least on, with so much of the posterior at least: f->share. */
+static bool choose_least(frontier *f, const atvi_vi_weights *w, double want) {
+  double *sorted = reals(f, w->c.n);
+  if (!sorted) return false;
+  memcpy(sorted, w->w, (size_t)w->c.n * sizeof *sorted);
+  qsort(sorted, (size_t)w->c.n, sizeof *sorted, falling);
+  for (atvi_idx k = 0; k < w->c.n && f->share < want; k++) f->share += f->least = sorted[k];
+  return true;
 }
 
 /* Systematically by weight, among the draws of large weight. */
@@ -57,14 +73,14 @@ static void choose_starts(frontier *f, const atvi_vi_weights *w) {
   f->top = -HUGE_VAL;
   for (atvi_idx k = 0; k < w->c.n; k++) f->top = fmax(f->top, w->c.log_pi[k] - w->c.log_q[k]);
   for (atvi_idx k = 0; k < n; k++) {
-    double level = ((double)k + 0.5) / (double)n * w->lacking;
-    while (j < w->c.n - 1 && (j < 0 || sum < level || !is_large(v, w, j)))
-      sum += is_large(v, w, ++j) ? w->w[j] : 0;
+    double level = ((double)k + 0.5) / (double)n * f->share;
+    while (j < w->c.n - 1 && (j < 0 || sum < level || w->w[j] < f->least))
+      sum += w->w[++j] < f->least ? 0 : w->w[j];
     for (atvi_idx i = 0; i < v->d; i++) f->start[i * n + k] = w->c.x[i * w->c.cap + j];
   }
 }
 
-static atvi_status open(frontier *f, const atvi_vi_weights *w) {
+static atvi_status open(frontier *f, const atvi_vi_weights *w, double want) {
   atvi_vi *v = f->v;
   double *x = reals(f, v->d * ATVI_VI_LOOK);
   f->groups = groups_wanted(v);
@@ -82,6 +98,7 @@ static atvi_status open(frontier *f, const atvi_vi_weights *w) {
   f->moves.stays = true;
   ATVI_TRY(atvi_infer_exact_open(v, &f->moves));
   for (atvi_idx k = 0; k < 2 * v->n_part; k++) f->log_step[k] = log(f->moves.step[k]);
+  if (!choose_least(f, w, want)) return ATVI_ENOMEM;
   choose_starts(f, w);
   return ATVI_OK;
 }
@@ -104,7 +121,7 @@ static void adapt(frontier *f, int look) {
   for (atvi_idx k = 0; k < 2 * f->v->n_part; k++) f->moves.step[k] = exp(f->log_step[k]);
 }
 
-/* Adds the states that are beyond all draws, and counts who goes and who comes back. */
+/* Adds the states where q lacks the posterior, and counts who goes beyond all draws and who comes back. */
 static void collect(frontier *f, atvi_cloud *c) {
   for (atvi_idx g = 0; g < f->groups; g++)
     for (int i = 0; i < L; i++) {
@@ -114,7 +131,7 @@ static void collect(frontier *f, atvi_cloud *c) {
       f->went += *out && f->at == 0;
       f->were += was;
       f->back += was && !*out;
-      if (!*out) continue;
+      if (!(p->log_pi[i] - p->log_q[i] > f->large)) continue;
       for (atvi_idx j = 0; j < f->v->d; j++) c->x[j * c->cap + c->n] = p->x[j * L + i];
       c->log_pi[c->n++] = p->log_pi[i];
     }
@@ -132,17 +149,21 @@ static atvi_status look(frontier *f, atvi_cloud *c) {
   return ATVI_OK;
 }
 
+bool atvi_infer_vi_is_thin(const atvi_vi_weights *w) {
+  return atvi_infer_vi_permits(w) && w->far > ATVI_SLIGHT;
+}
+
 bool atvi_infer_vi_has_frontier(const atvi_vi_weights *w) {
   return atvi_infer_vi_permits(w) && w->lacking > ATVI_SLIGHT / 2;
 }
 
-atvi_status atvi_infer_vi_beyond(atvi_vi *v, const atvi_vi_weights *w, double *share) {
-  frontier f = {.v = v};
+atvi_status atvi_infer_vi_beyond(atvi_vi *v, const atvi_vi_weights *w, bool fill, double *share) {
+  frontier f = {.v = v, .large = w->psis.log_mean + v->tuning.missed};
   atvi_infer_vi_tell(v, "other modes", 0.9, "beyond the largest weights");
-  atvi_status status = open(&f, w);
+  atvi_status status = open(&f, w, fill ? w->lacking : fmax(w->lacking, ATVI_SLIGHT));
   if (status == ATVI_OK) status = look(&f, &v->search.missing);
   atvi_infer_exact_close(&f.moves);
   ATVI_TRY(status);
-  *share = w->lacking * (double)f.went / (double)(L * f.groups) * (f.were + 1.0) / (f.back + 1.0);
-  return *share > ATVI_VI_UNSEEN / 2 ? atvi_infer_vi_cover_rim(v) : ATVI_OK;
+  *share = f.share * (double)f.went / (double)(L * f.groups) * (f.were + 1.0) / (f.back + 1.0);
+  return fill || *share > ATVI_VI_UNSEEN / 2 ? atvi_infer_vi_cover_rim(v) : ATVI_OK;
 }

@@ -281,7 +281,9 @@ static atvi_status cover_peak(atvi_vi *v, atvi_peak *p, double *room) {
   memcpy(f.chol, p->chol, (size_t)(d * d) * sizeof *f.chol);
   ATVI_TRY(cover_place(v, &f, PEAK));
   if (!isfinite(f.log_evidence)) return ATVI_OK;
-  if (is_missed(&f)) v->search.log_found = atvi_math_log_add(v->search.log_found, f.log_lacking);
+  /* One draw at the edge of an infinite density says nothing of how much there is. */
+  if (is_missed(&f) && f.share * PROBES > 2)
+    v->search.log_found = atvi_math_log_add(v->search.log_found, f.log_lacking);
   p->probed = true;
   p->log_probe = f.log_evidence;
   p->log_evidence = fmax(p->log_evidence, p->log_probe);

@@ -140,8 +140,9 @@ typedef struct {
   double sd_gap;
   /* Share of the posterior that is beyond the largest weight, as far as their tail shows. */
   double beyond;
-  /* Share of the weights that are so large that q lacks the posterior there. */
-  double lacking;
+  /* Share of the weights that are so large that q lacks the posterior there, and of the variance of a parameter, at most, that comes from
+   * their draws. */
+  double lacking, far;
   /* These are all draws that are wanted. */
   bool all;
   /* log_w counts all images of a draw: it is not log pi - log q. */
@@ -358,9 +359,11 @@ ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
 /* Adds normal components where v->search.missing has points, as far as the components lack them. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_cover_rim(atvi_vi *v);
-/* Follows the draws of largest weight to where log pi - log q is larger than at any draw, and adds components for what is there; *share: of the posterior, that a few
- * steps found there, which is less than there is. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_infer_vi_beyond(atvi_vi *v, const atvi_vi_weights *w, double *share);
+/* Follows the draws of largest weight to where log pi - log q is larger than at any draw; *share: of the posterior, that is there as far as a few
+ * steps show. Adds components where q lacks the posterior, if that matters or `fill`. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_beyond(atvi_vi *v, const atvi_vi_weights *w, bool fill, double *share);
+/* Whether draws that q has too few of make much of the variance of a parameter: they are few, and what they say is as noisy. */
+bool atvi_infer_vi_is_thin(const atvi_vi_weights *w);
 /* Whether there is something to follow: weights may be used, and more than half a percent of the posterior has large ones. */
 bool atvi_infer_vi_has_frontier(const atvi_vi_weights *w);
 /* Whether training component k, which has had none, saves more than it costs, by what its draws have turned out to be worth. */

@@ -422,6 +422,25 @@ static double sd_gap(const atvi_vi *v, const atvi_vi_weights *w) {
   return worst;
 }
 
+/* Draws of large weight: their share of the posterior, and the most of a parameter's variance that they make. */
+static void find_lacking(const atvi_vi *v, atvi_vi_weights *w) {
+  const atvi_idx n = w->c.n;
+  double least = exp(v->tuning.missed) / (double)n;
+  w->lacking = w->far = 0;
+  for (atvi_idx j = 0; j < n; j++) w->lacking += w->w[j] > least ? w->w[j] : 0;
+  for (atvi_idx i = 0; i < v->d && w->lacking > 0; i++) {
+    const double *x = w->c.theta + i * w->c.cap;
+    double mean = atvi_math_mean(n, x, w->w), all = 0, far = 0;
+    for (atvi_idx j = 0; j < n; j++) {
+      if (!(w->w[j] > 0)) continue;
+      double square = w->w[j] * (x[j] - mean) * (x[j] - mean);
+      all += square;
+      far += w->w[j] > least ? square : 0;
+    }
+    w->far = fmax(w->far, far / all);
+  }
+}
+
 static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   const atvi_cloud *c = &w->c;
   double sum = 0, n = 0, tried = 0;
@@ -452,9 +471,7 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   w->noise = error * sqrt(w->psis.ess);
   w->sd_gap = sd_gap(v, w);
   w->beyond = atvi_math_psis_beyond(c->n, w->psis.khat, w->psis.excess);
-  w->lacking = 0;
-  for (atvi_idx j = 0; j < c->n; j++)
-    w->lacking += w->w[j] * (double)c->n > exp(v->tuning.missed) ? w->w[j] : 0;
+  find_lacking(v, w);
   tell_weights(v, w);
   return ATVI_OK;
 }
