@@ -683,18 +683,16 @@ typedef struct {
   double *at, *grad;
 } pilots;
 
-enum { PLACES = 3 }; /* x, x + step, x + 2 step */
-
-/* The gradients at three places in a line with the others as in draw a, and again as in draw b: grad[d][2 PLACES]. */
+/* The gradients at x, x + step and x + 2 step, with the others as in draw a, and again as in draw b: grad[d][6]. */
 static bool look_along(const pilots *p, atvi_idx n, const atvi_idx *of, int a, int b) {
-  atvi_idx d = p->s->d, B = 2 * PLACES;
-  double log_lik[2 * PLACES];
-  atvi_outcome outcome[2 * PLACES];
+  const atvi_idx d = p->s->d, B = 6;
+  double log_lik[6];
+  atvi_outcome outcome[6];
   for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx j = 0; j < B; j++) p->at[i * B + j] = p->theta[i * PILOTS + (j < PLACES ? a : b)];
+    for (atvi_idx j = 0; j < B; j++) p->at[i * B + j] = p->theta[i * PILOTS + (j < 3 ? a : b)];
   for (atvi_idx m = 0; m < n; m++) {
     const double *x = p->theta + of[m] * PILOTS;
-    for (atvi_idx j = 0; j < B; j++) p->at[of[m] * B + j] = x[a] + (double)(j % PLACES) * (x[b] - x[a]);
+    for (atvi_idx j = 0; j < B; j++) p->at[of[m] * B + j] = x[a] + (double)(j % 3) * (x[b] - x[a]);
   }
   atvi_model_evaluator_run(
       p->s->ev,
@@ -706,21 +704,21 @@ static bool look_along(const pilots *p, atvi_idx n, const atvi_idx *of, int a, i
 
 static bool data_are_normal(void *user, atvi_idx n, const atvi_idx *of) {
   const pilots *p = user;
-  const atvi_idx B = 2 * PLACES;
+  const atvi_idx B = 6;
   for (int a = 0; a + 1 < PILOTS; a += 2) {
     double own = 0, both = 0, other = 0, off = 0, all = 0;
     if (!look_along(p, n, of, a, a + 1)) return false;
     for (atvi_idx m = 0; m < n; m++)
-      for (int j = 0; j < PLACES; j++) {
-        double g = p->grad[of[m] * B + j], h = p->grad[of[m] * B + PLACES + j];
+      for (int j = 0; j < 3; j++) {
+        double g = p->grad[of[m] * B + j], h = p->grad[of[m] * B + 3 + j];
         own += g * g, both += g * h, other += h * h;
       }
     double by = other > 0 ? both / other : 0;
     for (atvi_idx m = 0; m < n; m++) {
       const double *g = p->grad + of[m] * B;
-      for (int j = 0; j < PLACES; j++) off = fmax(off, fabs(g[j] - by * g[PLACES + j]));
+      for (int j = 0; j < 3; j++) off = fmax(off, fabs(g[j] - by * g[3 + j]));
       off = fmax(off, fabs(g[0] - 2 * g[1] + g[2]));
-      for (int j = 0; j < PLACES; j++) all = fmax(all, fabs(g[j]));
+      for (int j = 0; j < 3; j++) all = fmax(all, fabs(g[j]));
     }
     if (!(own > 0 && by > 0 && off <= ATVI_ROUNDING * all)) return false;
   }
@@ -739,8 +737,8 @@ static atvi_status find_kin(atvi_space *s, const double *theta) {
                               w.anchor.loc, w.anchor.scale);
   find_after(s, may, &w);
   for (atvi_idx i = 0; i < s->d; i++) after[i] = s->link[i].after;
-  pilots p = {s, w.theta, atvi_pool_take(s->pool, (size_t)(2 * PLACES * s->d), sizeof *p.at),
-              atvi_pool_take(s->pool, (size_t)(2 * PLACES * s->d), sizeof *p.grad)};
+  pilots p = {s, w.theta, atvi_pool_take(s->pool, (size_t)(6 * s->d), sizeof *p.at),
+              atvi_pool_take(s->pool, (size_t)(6 * s->d), sizeof *p.grad)};
   if (!p.at || !p.grad) return ATVI_ENOMEM;
   atvi_kin_data data = {data_are_normal, &p};
   s->kin = atvi_infer_kin_find(s->pool, s->target, may, after, PILOTS, w.anchor.scale, &data, &s->n_kin);
