@@ -3,7 +3,8 @@
  *
  *     ablation [problem ...]        cold, corner, modes, lotka; all by default
  *
- * Every row is fitted with several seeds on one thread; cells are the median and, after the stroke, the worst of them.
+ * Every row is fitted with several seeds on one thread; cells are the median and, after the stroke, the worst
+ * of them.
  *
  *   q            draws of the approximation, without their weights: largest error of a mean in exact standard
  *                deviations, largest error of a standard deviation, error of the mass in the 2 % of the range next to a
@@ -15,7 +16,8 @@
  *   right        fits whose weighted means are all within 0.1 sd and sds within 10 %
  *   CPU s        of the whole fit
  *
- * Lotka-Volterra needs the data of posteriordb in $ATVI_DATA (default ../shared/data) and is left out without. */
+ * Lotka-Volterra needs the data of posteriordb in $ATVI_DATA (default ../shared/data) and is left out
+ * without. */
 #include "ablation_problems.h"
 #include "infer/elbo.h"
 #include "infer/vi.h"
@@ -36,8 +38,9 @@ typedef struct {
   bool seek;
 } setting;
 
-/* The three switches crossed, then the ladder of the paper, then the program's choice of map, the search for modes,
- * and all of it: what the program does by itself. Where parameters have one bound, log takes the place of probit. */
+/* The three switches crossed, then the ladder of the paper, then the program's choice of map, the search for
+ * modes, and all of it: what the program does by itself. Where parameters have one bound, log takes the place
+ * of probit. */
 static const setting SETTINGS[] = {
     {"probit", LADDER_AUTO, ATVI_TUNE_OFF, false},      {"probit", LADDER_AUTO, ATVI_TUNE_ON, false},
     {"probit", LADDER_NONE, ATVI_TUNE_OFF, false},      {"probit", LADDER_NONE, ATVI_TUNE_ON, false},
@@ -101,8 +104,8 @@ static void compare(const problem *p, const atvi_target *t, const atvi_draws *d,
   }
 }
 
-/* Draws of q alone: the stretched ones, one in sixteen, come last, as long as there is one component and none was left out for having no
- * weight. */
+/* Draws of q alone: the stretched ones, one in sixteen, come last, as long as there is one component and none
+ * was left out for having no weight. */
 static void unweighted(const atvi_draws *d, bool one_part, double *w) {
   bool known = one_part && d->made->lost == 0;
   for (atvi_idx j = 0; j < d->n; j++) w[j] = !known || j < d->n - d->n / ATVI_GUARD;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Cost of an emulator of 400 runs, 5 inputs and 480 outputs: per point on one core, in groups of 32, after a check against the
- * plain code; and of fitting one. Times of points are minima of several trials. Lines that begin with "figure":
+/* Cost of an emulator of 400 runs, 5 inputs and 480 outputs: per point on one core, in groups of 32, after a
+ * check against the plain code; and of fitting one. Times of points are minima of several trials. Lines that
+ * begin with "figure":
  *
  *   figure emulator <kernel> <instruction set> <us per point: mean and variance> <the same and its adjoint>
  *   figure emulator_lik <runs> <outputs> <ms of one likelihood and gradient, CPU>
  *   figure emulator_fit <runs> <outputs> <seconds> <CPU seconds> <evaluations> <starts that agree> <peak of memory in MB>
  *
- * With arguments N M: only the fit, of N runs of M outputs (the largest that is promised: 2000 10000, in minutes). */
+ * With arguments N M: only the fit, of N runs of M outputs (the largest that is promised: 2000 10000, in
+ * minutes). */
 #include "unit/gp/emulator_ref.h"
 #include "gp/emulator_detail.h"
 #include "math/rng.h"

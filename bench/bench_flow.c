@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cost of a flow per draw on one core, in batches of 64, after a check against the plain scalar code that the
- * tests use as their oracle, which is also timed. Times are minima of several trials. Lines that begin with "figure":
+ * tests use as their oracle, which is also timed. Times are minima of several trials. Lines that begin with
+ * "figure":
  *
  *   figure flow <d> <hidden> <instruction set> <ns per draw: forward> <forward and adjoint> <inverse>
  *               <forward and score (adjoint of the inverse, no dtheta)> <scalar forward> */

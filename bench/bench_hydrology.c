@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Cost of the calibration of an emulated simulator: one evaluation and one gradient of the hydrograph's posterior (400 runs, 480 hours, five
- * inputs), per point in a batch of 64, one core, at points of the posterior. Run in the project's folder; skipped where the ensemble is missing.
- * The Kalman filter against its dense reference is in bench_markov, the emulator alone in bench_emulator. Times are minima of several trials.
+/* Cost of the calibration of an emulated simulator: one evaluation and one gradient of the hydrograph's
+ * posterior (400 runs, 480 hours, five inputs), per point in a batch of 64, one core, at points of the
+ * posterior. Run in the project's folder; skipped where the ensemble is missing. The Kalman filter against
+ * its dense reference is in bench_markov, the emulator alone in bench_emulator. Times are minima of several
+ * trials.
  *
  *   figure hydrology evaluation|gradient <microseconds per point> */
 #include "core/core.h"

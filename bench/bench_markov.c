@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Cost of the log density of a residual and of its gradient, per point, one core, lanes full.
  *
- * Shapes: 480 hourly values as an emulator's error, a discrepancy and white noise; the same with a Matern discrepancy; the same at irregular
- * times. Checked first against the dense reference. Times are minima of several trials. Lines that begin with "figure" are for machines:
+ * Shapes: 480 hourly values as an emulator's error, a discrepancy and white noise; the same with a Matern
+ * discrepancy; the same at irregular times. Checked first against the dense reference. Times are minima of
+ * several trials. Lines that begin with "figure" are for machines:
  *
  *   figure markov <shape> density|gradient|smooth|draw <microseconds per point> */
 #include "unit/gp/markov_ref.h"

@@ -2,8 +2,9 @@
 /* Cost of an evaluation and of a gradient, for the examples, at points of their posterior.
  *
  * Peer: the same model, pair of formulas, tolerances and stops in a plain scalar C loop, one point after the
- * other, on as many cores (each core's share timed on one, times the number of threads). It is checked first that both
- * agree. Times are minima of several trials. Lines that begin with "figure" are read by tools/acceptance.py:
+ * other, on as many cores (each core's share timed on one, times the number of threads). It is checked first
+ * that both agree. Times are minima of several trials. Lines that begin with "figure" are read by
+ * tools/acceptance.py:
  *
  *   figure <model> evaluations|gradients <per second on all threads> <ratio to the scalar loop's evaluations> */
 #include "core/core.h"

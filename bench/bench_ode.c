@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The adaptive solver on an epidemic of 20 days with daily outputs: one thread, compiled right-hand sides, against
- * a plain scalar loop of the same method and step control. Checks that both agree, then times. */
+/* The adaptive solver on an epidemic of 20 days with daily outputs: one thread, compiled right-hand sides,
+ * against a plain scalar loop of the same method and step control. Checks that both agree, then times. */
 #include "core/core.h"
 #include "ode/work.h"
 #include <math.h>
@@ -137,7 +137,8 @@ static double compare(const atvi_ode *ode, atvi_ode_work *w) {
   return worst;
 }
 
-/* Rates are those of the best of many short trials: other programs on the machine only ever slow a trial down. */
+/* Rates are those of the best of many short trials: other programs on the machine only ever slow a trial
+ * down. */
 enum { TRIALS = 200 };
 
 static double time_solves(const atvi_ode *ode, atvi_ode_work *w, bool gradient, double *per_run) {

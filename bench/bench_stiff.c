@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The implicit method against CVODES on stiff problems: error, time of a solution, time and error of a gradient.
+/* The implicit method against CVODES on stiff problems: error, time of a solution, time and error of a
+ * gradient.
  *
  * Points     eight, parameters within 4 % of the problem's own. Ours solves them as one group; CVODES one after the other,
  *            its memory reused, exact Jacobians in plain C, dense linear solver. Times are CPU times per point, minima of
@@ -385,8 +386,9 @@ static void row_ours(job *j, ours *o, double tol) {
          error_y(j, &j->got), 1e6 * eval, 1e6 * same, error_grad(j, &j->got), 1e6 * grad, 1e6 * same_grad);
 }
 
-/* Time of ours at the loosest tolerance, among half decades up to 1e-2, from which on it errs by no more than `error`:
- * a looser one that is right by luck does not count. The search begins at tol / 100; NaN if that is not enough. */
+/* Time of ours at the loosest tolerance, among half decades up to 1e-2, from which on it errs by no more than
+ * `error`: a looser one that is right by luck does not count. The search begins at tol / 100; NaN if that is
+ * not enough. */
 static double time_at(job *j, ours *o, double tol, double error, bool gradient) {
   const int finest = (int)lround(-2 * log10(tol)) + 4;
   int k = finest;

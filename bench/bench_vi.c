@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cost of variational training: a step of Adam on a batch of 64 draws, at the posterior, and what it is made of. The limit
- * is the model's gradient alone, in batches as large as it likes. CPU time of one thread; minima of several trials.
- * Lines that begin with "figure", microseconds per draw:
+/* Cost of variational training: a step of Adam on a batch of 64 draws, at the posterior, and what it is made
+ * of. The limit is the model's gradient alone, in batches as large as it likes. CPU time of one thread;
+ * minima of several trials. Lines that begin with "figure", microseconds per draw:
  *
  *   figure vi <model> step <all of it> flow <base draws, forward, adjoint> model <log density and gradient> optimiser
  *             <sums, clipping, Adam, average> rest <maps, frame, bookkeeping> alone <gradient in batches of 2048> draw

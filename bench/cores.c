@@ -3,11 +3,12 @@
  *
  *   build/bench/cores fit examples/rotavirus/rotavirus.atvi --threads 16 --out DIR
  *
- * It is the atvi program, with atvi_parallel replaced (the linker's --wrap): the work is divided for the threads that were asked for, but the
- * items of a job run one after the other, and the CPU time of each is measured. An item goes to the worker that would be free
- * first, as the counter of src/core/threads.c hands them out; a job lasts as long as its busiest worker. What is outside of jobs is
- * serial. Not modelled: shared caches and memory, clocks that fall as cores get busy. On standard error at the end, lines that begin with
- * "figure":
+ * It is the atvi program, with atvi_parallel replaced (the linker's --wrap): the work is divided for the
+ * threads that were asked for, but the items of a job run one after the other, and the CPU time of each is
+ * measured. An item goes to the worker that would be free first, as the counter of src/core/threads.c hands
+ * them out; a job lasts as long as its busiest worker. What is outside of jobs is serial. Not modelled:
+ * shared caches and memory, clocks that fall as cores get busy. On standard error at the end, lines that
+ * begin with "figure":
  *
  *   figure cores <threads> <CPU s> <CPU s in jobs> <s of jobs on the threads> <s serial> <s to wake threads> <speed-up>
  *   figure cores_items <most items of a job> <jobs> <CPU s> <s on the threads>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model costs, in CPU time, so that a busy machine matters little. bench/peers/peers.py and tools/cost_plots.py call it.
+/* What a model costs, in CPU time, so that a busy machine matters little. bench/peers/peers.py and
+ * tools/cost_plots.py call it.
  *
  *   cost gradient MODEL     us of one evaluation, and of one with gradient, at draws from the prior on one thread; minima of trials
  *   cost fit MODEL SEED     s to read (and compile) the model, s of atvi_fit with default options, peak of memory in MB */

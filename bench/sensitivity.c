@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What each constant of variational inference decides: fits of a dozen small problems with every constant of src/infer/vi_tuning.h halved and
- * doubled, against exact answers.
+/* What each constant of variational inference decides: fits of a dozen small problems with every constant of
+ * src/infer/vi_tuning.h halved and doubled, against exact answers.
  *
  *     sensitivity [-s SEEDS] [constant ...]        all constants and three seeds by default
  *
- * A share of a half or more is doubled in what it leaves: 0.7 becomes 0.85. Columns, first halved, then doubled, next to the row of the
- * defaults:
+ * A share of a half or more is doubled in what it leaves: 0.7 becomes 0.85. Columns, first halved, then
+ * doubled, next to the row of the defaults:
  *
  *   wrong     fits with a mean off by more than 0.1 sd, a standard deviation by more than 10 %, or log Z by more than 0.05
  *   mean      root mean square over fits of the largest error of a mean, in exact standard deviations
  *   log Z     root mean square of the error of the log evidence, each held to 1
  *   runs      model runs, geometric mean over fits, as a share of those with the defaults
  *
- * A dash: the same to the last digit in every fit, as far as these columns go. Lotka-Volterra needs the data of posteriordb in $ATVI_DATA
- * (default ../shared/data) and is left out without. */
+ * A dash: the same to the last digit in every fit, as far as these columns go. Lotka-Volterra needs the data
+ * of posteriordb in $ATVI_DATA (default ../shared/data) and is left out without. */
 #include "ablation_problems.h"
 #include "infer/vi.h"
 #include <unistd.h>

@@ -143,7 +143,8 @@ static void hires_dfdp(int n, const double *y, const double *p, double *D) {
 }
 
 /* ---- Epidemic through a pathogen that lives minutes outside, among people who live decades ----
- * Blocks of S E I R W, one per age class; p = beta, sigma, gamma, delta, mu. Class a meets b with weight contact(a, b). */
+ * Blocks of S E I R W, one per age class; p = beta, sigma, gamma, delta, mu. Class a meets b with weight
+ * contact(a, b). */
 static double contact(int a, int b, int classes) {
   return (1 + 0.2 * cos(1.7 * a + 0.9 * b)) * exp(-0.3 * abs(a - b)) / classes;
 }

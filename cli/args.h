@@ -136,8 +136,8 @@ int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int a
 enum { ATVI_HELP_METHODS = 4096 };
 const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
 
-/* Checks which of them go together, and fills out, which borrows from s and argv. A worker without a number of threads gets the cores of its
- * job; threads may be NULL. False after an error message. */
+/* Checks which of them go together, and fills out, which borrows from s and argv. A worker without a number
+ * of threads gets the cores of its job; threads may be NULL. False after an error message. */
 bool atvi_args_share(const atvi_command *command, atvi_share_args *s, int argc, char **argv,
                      atvi_app_share *out, atvi_idx *threads);
 

@@ -63,7 +63,8 @@ int atvi_print_judged(const char *text, atvi_idx n, const atvi_app_mark *judged)
 /* Progress: one line that is rewritten on a terminal, else an occasional plain line. quiet: warnings only. */
 void atvi_show_attach(atvi_ctx *ctx, bool quiet);
 void atvi_show_end(void); /* clears the progress line */
-/* Whether the log reported a file that could not be written: a finished command then ends with ATVI_EXIT_FAILED. */
+/* Whether the log reported a file that could not be written: a finished command then ends with
+ * ATVI_EXIT_FAILED. */
 bool atvi_show_lost(void);
 /* Escape codes around a highlighted word on standard error; "" if colour is not wanted. */
 const char *atvi_show_strong(void);
@@ -73,7 +74,8 @@ bool atvi_show_verdict(atvi_verdict verdict);
 
 /* ---- signals ---- */
 /* From now on SIGINT and SIGTERM ask long work to stop and return what it has; a second signal exits at once.
- * worker: of a process that a scheduler has started, SIGUSR1 does so too, and a second signal changes nothing. */
+ * worker: of a process that a scheduler has started, SIGUSR1 does so too, and a second signal changes
+ * nothing. */
 void atvi_signals_catch(atvi_ctx *ctx, bool worker);
 /* The same, silently, for work that has no results. */
 void atvi_signals_end(atvi_ctx *ctx);
@@ -82,8 +84,8 @@ bool atvi_signals_seen(void);
 bool atvi_signals_usr1(void);
 
 /* ---- one fit on many processes (docs/mpi.md) ---- */
-/* If mpirun or srun started several: makes the model share the work between them. Returns their number; 1: there is just this one, or they have different
- * commands; 0: nothing is left to do. */
+/* If mpirun or srun started several: makes the model share the work between them. Returns their number; 1:
+ * there is just this one, or they have different commands; 0: nothing is left to do. */
 int atvi_ranks_begin(int argc, char **argv, atvi_app_model *model);
 /* The reason that is given if this process, not the first, fails. */
 void atvi_ranks_message(const char *text);

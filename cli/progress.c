@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress on standard error: on a terminal one line that is rewritten, otherwise a plain line at every change of
- * phase and about every ten seconds, so that the log of a batch job stays readable. */
+/* Progress on standard error: on a terminal one line that is rewritten, otherwise a plain line at every
+ * change of phase and about every ten seconds, so that the log of a batch job stays readable. */
 #include "cli.h"
 #include "io/csv.h"
 #include <stdio.h>

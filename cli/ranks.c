@@ -16,7 +16,8 @@ static int number(const char *name) {
   return text ? atoi(text) : 0;
 }
 
-/* Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; srun --mpi=pmix. Slurm alone sets SLURM_* for programs without MPI, too. */
+/* Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; srun --mpi=pmix. Slurm alone sets SLURM_* for programs
+ * without MPI, too. */
 static int started(void) {
   int n = number("OMPI_COMM_WORLD_SIZE");
   if (n < 2) n = number("PMI_SIZE");

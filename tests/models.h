@@ -80,8 +80,8 @@ static TEST_UNUSED void test_differences(const atvi_target *t, void *work, const
   }
 }
 
-/* Largest difference between the gradient of the log posterior and its tangents, relative to max(|g_i|, 1e-3 max |g|). Without tangents, to
- * central differences. */
+/* Largest difference between the gradient of the log posterior and its tangents, relative to max(|g_i|, 1e-3
+ * max |g|). Without tangents, to central differences. */
 static TEST_UNUSED double test_gradient(atvi_ctx *ctx, const atvi_target *t, const double *theta,
                                         double rel_step) {
   test_value v = test_eval(ctx, t, theta);
@@ -101,7 +101,8 @@ static TEST_UNUSED double test_gradient(atvi_ctx *ctx, const atvi_target *t, con
     if (!(err <= worst)) worst = isnan(err) ? HUGE_VAL : err; /* fmax would hide a NaN */
   }
   t->ops->work_free(work);
-  /* That both are derivatives of this density at all: steps at the model's own tolerance have some error of their own. */
+  /* That both are derivatives of this density at all: steps at the model's own tolerance have some error of
+   * their own. */
   CHECK_MSG(rough < 0.2, "differences of fine solutions are off by %g", rough);
   return worst;
 }

@@ -61,8 +61,8 @@
 #define TEST_SANITIZED 0
 #endif
 
-/* How many seeds a test of whole fits runs: some in make test, every one in make test-slow (ATVI_SEEDS=all). Sanitizers find what they find
- * in one; the numbers are judged by the other build. */
+/* How many seeds a test of whole fits runs: some in make test, every one in make test-slow (ATVI_SEEDS=all).
+ * Sanitizers find what they find in one; the numbers are judged by the other build. */
 static inline int test_seeds(int some, int every) {
   const char *seeds = getenv("ATVI_SEEDS");
   return TEST_SANITIZED ? 1 : seeds && strcmp(seeds, "all") == 0 ? every : some;

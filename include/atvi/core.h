@@ -158,8 +158,9 @@ ATVI_API const char *atvi_code_name(atvi_code code);             /* "rhat", "kha
 /* Kind of a predicted series: observed, a tracked quantity, or a state. */
 typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
 
-/* How a parameter's prior depends on others: through a location and a scale, which are functions of them. z is what is left; under
- * the prior it depends on no other parameter, or less. STANDARD is the other way to write such a prior. */
+/* How a parameter's prior depends on others: through a location and a scale, which are functions of them. z
+ * is what is left; under the prior it depends on no other parameter, or less. STANDARD is the other way to
+ * write such a prior. */
 typedef enum {
   ATVI_PRIOR_ALONE,    /* theta = z: the prior depends on no other parameter, or in another way */
   ATVI_PRIOR_LINE,     /* theta = location + scale z */

@@ -38,8 +38,9 @@ typedef struct {
   /* atvi: "on": chains that start from the approximation and become exact, instead of its weighted draws;
    * "auto": if k-hat forbids the weights; "off": never. */
   const char *exact;
-  /* File in which the state of the fit is kept while it runs. If it is there, the fit goes on from it and gives the same draws as
-   * one that was never interrupted. It is removed at the end, and stays after a request to stop. NULL: none. */
+  /* File in which the state of the fit is kept while it runs. If it is there, the fit goes on from it and
+   * gives the same draws as one that was never interrupted. It is removed at the end, and stays after a
+   * request to stop. NULL: none. */
   const char *checkpoint;
   /* Most seconds between two checkpoints: work that a kill may cost; 0: 30. */
   double checkpoint_seconds;
@@ -53,9 +54,10 @@ ATVI_API atvi_fit_opts atvi_fit_defaults(void);
  * (made.exact is 1). The weights make them draws of the posterior if made.khat is at most min(1 - 1/log10 n,
  * 0.7); atvi_draws_resample then gives plain ones. The same seed gives the same draws, whatever the number of
  * threads. One context serves one thread at a time; contexts are independent. Errors: EINVAL (an option; the
- * message names it), EDATA (the checkpoint is of another fit, judging by options, parameters and the density at
- * eight points, or is damaged), ENOMEM, EMODEL (the target cannot be evaluated anywhere), ESTOP, ELIMIT (before the
- * first result), those of the target's work_new. *out is NULL on error; free it with atvi_draws_free. */
+ * message names it), EDATA (the checkpoint is of another fit, judging by options, parameters and the density
+ * at eight points, or is damaged), ENOMEM, EMODEL (the target cannot be evaluated anywhere), ESTOP, ELIMIT
+ * (before the first result), those of the target's work_new. *out is NULL on error; free it with
+ * atvi_draws_free. */
 ATVI_API ATVI_CHECKED atvi_status atvi_fit(atvi_ctx *ctx, const atvi_target *target,
                                            const atvi_fit_opts *opts, atvi_draws **out);
 

@@ -19,7 +19,8 @@ typedef struct {
   atvi_prior_form form;
   /* The parameter that is the location; -1: the location is a number or another expression. */
   atvi_idx location;
-  /* [n_on] parameters on which the scale depends (the first n_on_scale), then those of the location; without circles. */
+  /* [n_on] parameters on which the scale depends (the first n_on_scale), then those of the location; without
+   * circles. */
   atvi_idx n_on, n_on_scale;
   const atvi_idx *on;
 } atvi_prior_link;
@@ -34,7 +35,8 @@ typedef struct {
   const char *map;
 } atvi_param;
 
-/* A part of a log density that depends on some of the parameters: one subject of many, or what all have in common. */
+/* A part of a log density that depends on some of the parameters: one subject of many, or what all have in
+ * common. */
 typedef struct {
   /* "s01"; "" for what is common. */
   const char *name;
@@ -128,25 +130,27 @@ typedef struct {
   void (*latent)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
                  double *out);
 
-  /* Location and scale [d][B] of the parameters whose form is not ALONE; other rows, and the location of a RATIO, are not
-   * written. A row depends on nothing but the parameters in its link. NULL: all are ALONE. */
+  /* Location and scale [d][B] of the parameters whose form is not ALONE; other rows, and the location of a
+   * RATIO, are not written. A row depends on nothing but the parameters in its link. NULL: all are ALONE. */
   void (*prior_place)(const void *self, void *work, atvi_idx B, const double *theta, double *location,
                       double *scale);
   /* Its adjoint: adds to dtheta[d][B] from dlocation and dscale [d][B], of which the same rows are read. */
   void (*prior_place_vjp)(const void *self, void *work, atvi_idx B, const double *theta,
                           const double *dlocation, const double *dscale, double *dtheta);
 
-  /* As eval of one unit alone: theta and the gradients are [n_on][B], of the parameters in unit[u].on. eval is the sum over all units.
-   * NULL: units cannot be evaluated one by one. */
+  /* As eval of one unit alone: theta and the gradients are [n_on][B], of the parameters in unit[u].on. eval
+   * is the sum over all units. NULL: units cannot be evaluated one by one. */
   void (*eval_unit)(const void *self, void *work, atvi_idx u, const atvi_batch *batch);
 
-  /* As eval, with one of n_branch alternatives in the text of the density alone: a component of a mixture, or one side of a condition. Only
-   * a search for modes asks, since each may have one that the others hide. NULL if n_branch is 0. */
+  /* As eval, with one of n_branch alternatives in the text of the density alone: a component of a mixture, or
+   * one side of a condition. Only a search for modes asks, since each may have one that the others hide. NULL
+   * if n_branch is 0. */
   void (*eval_branch)(const void *self, void *work, atvi_idx k, const atvi_batch *batch);
 
-  /* Derivatives of log prior and log likelihood, [B] each (NULL: not wanted), at theta[d][B] along direction[d][B], by another way than the
-   * gradients of eval, which they test: forward through everything that eval does, adaptive choices (step sizes) as eval makes them. NaN where
-   * there is none. NULL: not available. */
+  /* Derivatives of log prior and log likelihood, [B] each (NULL: not wanted), at theta[d][B] along
+   * direction[d][B], by another way than the gradients of eval, which they test: forward through everything
+   * that eval does, adaptive choices (step sizes) as eval makes them. NaN where there is none. NULL: not
+   * available. */
   void (*tangent)(const void *self, void *work, atvi_idx B, const double *theta, const double *direction,
                   double *log_prior, double *log_lik);
 } atvi_target_ops;
@@ -178,7 +182,8 @@ typedef struct {
   const atvi_unit *unit;
   /* Alternatives in the text of the density, see eval_branch; 0: none. */
   atvi_idx n_branch;
-  /* About how many arithmetic operations an evaluation without gradients takes at one point, counted, not timed; 0: not known. */
+  /* About how many arithmetic operations an evaluation without gradients takes at one point, counted, not
+   * timed; 0: not known. */
   double operations;
 } atvi_target;
 

@@ -36,13 +36,14 @@ typedef struct {
   const char *emulators;
   /* Called with the target before it is used, and may replace it; NULL: none. */
   atvi_status (*share)(atvi_ctx *ctx, const atvi_target **target);
-  /* This process only evaluates the model for another one: share returns when that reads the next model (OK) or ends (ESTOP). */
+  /* This process only evaluates the model for another one: share returns when that reads the next model (OK)
+   * or ends (ESTOP). */
   bool serves;
 } atvi_app_model;
 
-/* What to do about a message or a failure, in the words of the command line: a sentence or two; NULL if there is nothing to add.
- * The library says what is wrong and gives a code; only advice.c knows which options and commands help. python/ and r/ have
- * their own tables. */
+/* What to do about a message or a failure, in the words of the command line: a sentence or two; NULL if there
+ * is nothing to add. The library says what is wrong and gives a code; only advice.c knows which options and
+ * commands help. python/ and r/ have their own tables. */
 const char *atvi_app_advice(atvi_code code);
 
 /* Statuses of all commands: EMODEL, EDATA and EINVAL (wrong usage: unknown name, bad number) mean exit code
@@ -114,8 +115,8 @@ typedef struct {
   double checkpoint_s;
   /* The checkpoint stays when the fit is complete: the caller removes it once all that follows is done. */
   bool keeps_checkpoint;
-  /* fit.nc is left to the caller. It is written by a process of its own, and one forked while other threads work may never get the memory
-   * they were asking for. */
+  /* fit.nc is left to the caller. It is written by a process of its own, and one forked while other threads
+   * work may never get the memory they were asking for. */
   bool leaves_nc;
 } atvi_app_fit_opts;
 
@@ -136,8 +137,8 @@ typedef struct {
   const char *resume;
 } atvi_app_fit_result;
 
-/* atvi fit. A fit that was interrupted in the folder goes on. EEXIST: the folder exists and force is not set. ESTOP: stopped before there
- * was anything to keep. */
+/* atvi fit. A fit that was interrupted in the folder goes on. EEXIST: the folder exists and force is not set.
+ * ESTOP: stopped before there was anything to keep. */
 ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                                       atvi_app_fit_result *result);
 
@@ -153,8 +154,9 @@ typedef struct {
   bool interpret;
 } atvi_app_finished;
 
-/* atvi report: writes DIR/report.html and DIR/figures again from the contents of the folder; the model is run only for one
- * without groups. *path: of the page. EINVAL: no finished fit. EDATA: a file of the folder is damaged. */
+/* atvi report: writes DIR/report.html and DIR/figures again from the contents of the folder; the model is run
+ * only for one without groups. *path: of the page. EINVAL: no finished fit. EDATA: a file of the folder is
+ * damaged. */
 ATVI_CHECKED atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_finished *opts,
                                          const char **path);
 
@@ -165,8 +167,8 @@ typedef struct {
   int port;
 } atvi_app_watch_opts;
 
-/* atvi watch: serves the page of a fit on 127.0.0.1 until asked to stop. `listen` receives the address. EINVAL:
- * no such fit. */
+/* atvi watch: serves the page of a fit on 127.0.0.1 until asked to stop. `listen` receives the address.
+ * EINVAL: no such fit. */
 ATVI_CHECKED atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_opts *opts,
                                         void (*listen)(const char *url));
 
@@ -227,7 +229,8 @@ typedef struct {
 
 /* Asks Slurm to start this job again, if it is one; it is ended at once then. False: it is not, or cannot be. */
 bool atvi_app_share_requeue(atvi_ctx *ctx);
-/* Seconds since 1970 of "17:30", "2030-01-31T17:30", "@1893456000" or, from now, "50m". False: not understood. */
+/* Seconds since 1970 of "17:30", "2030-01-31T17:30", "@1893456000" or, from now, "50m". False: not
+ * understood. */
 bool atvi_app_share_until(const char *text, double *out);
 /* Cores that Slurm has given to this task; 0: it is none. */
 int atvi_app_share_cores(void);
@@ -278,9 +281,9 @@ typedef struct {
   atvi_app_repeat_result workers;
 } atvi_app_compare_result;
 
-/* atvi compare. A method that fails is reported in the result; statuses are about what all have in common: the options, the
- * model, the folder. A comparison that was begun in the folder is continued. EINVAL: its settings differ; EEXIST: another
- * process is using it, or there is something else in it. */
+/* atvi compare. A method that fails is reported in the result; statuses are about what all have in common:
+ * the options, the model, the folder. A comparison that was begun in the folder is continued. EINVAL: its
+ * settings differ; EEXIST: another process is using it, or there is something else in it. */
 ATVI_CHECKED atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_compare_opts *opts,
                                           atvi_app_compare_result *result);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi check: what was read, whether the gradient is right, and what an evaluation costs. atvi eval: one evaluation. */
+/* atvi check: what was read, whether the gradient is right, and what an evaluation costs. atvi eval: one
+ * evaluation. */
 #include "app/common.h"
 #include "diag/score.h"
 #include "infer/optimum.h"
@@ -48,7 +49,8 @@ static int describe_param(atvi_text *out, int width, atvi_idx n, const atvi_lang
   return used;
 }
 
-/* Elements of one statement from p on, of n parameters, that can share a line: if there are many, and they are alike. */
+/* Elements of one statement from p on, of n parameters, that can share a line: if there are many, and they
+ * are alike. */
 static atvi_idx alike(const atvi_lang_param *p, atvi_idx n) {
   enum { MANY = 9 };
   atvi_idx k = 1;

@@ -27,7 +27,8 @@ const char *atvi_app_set_name(const atvi_model *m, atvi_idx k) {
   return home->data[k].name;
 }
 
-/* Does parameter name belong to what the user wrote: itself, or an element of that array? "beta[1]" is "beta.1". */
+/* Does parameter name belong to what the user wrote: itself, or an element of that array? "beta[1]" is
+ * "beta.1". */
 static bool matches(const char *given, const char *name) {
   size_t n = 0;
   for (; given[n] && name[n]; n++) {
@@ -261,7 +262,8 @@ char *atvi_app_bytes_text(atvi_pool *pool, const char *s) {
   return out;
 }
 
-/* Small things that several commands need: lists and times on the command line, cells of a CSV file, hashes of data. */
+/* Small things that several commands need: lists and times on the command line, cells of a CSV file, hashes
+ * of data. */
 
 /* More times than this in one range are a typing error. */
 enum { MAX_TIMES = 1000000 };

@@ -89,7 +89,8 @@ const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l);
 
 /* Number of data files: units of a block share one. */
 atvi_idx atvi_app_files(const atvi_lang *lang);
-/* The description in which data set *k has its names as they are in the model, "conc" and not "conc.s01"; *k becomes its number there. */
+/* The description in which data set *k has its names as they are in the model, "conc" and not "conc.s01"; *k
+ * becomes its number there. */
 const atvi_lang *atvi_app_home(const atvi_model *m, atvi_idx *k);
 /* The name of data set k as it is in the model, "" if it has none. */
 const char *atvi_app_set_name(const atvi_model *m, atvi_idx k);
@@ -156,9 +157,9 @@ typedef struct {
   bool changed;
 } atvi_fitted;
 
-/* Reads the folder of a fit (atvi_app_find_run). Paths of the fit are relative to the folder it was started in or, if there is no such file, to the working
- * folder. Memory from pool. Errors: EINVAL (no such fit, or an incomplete one), EDATA (fit.json cannot be
- * read, a data file is gone), EIO, ENOMEM. */
+/* Reads the folder of a fit (atvi_app_find_run). Paths of the fit are relative to the folder it was started
+ * in or, if there is no such file, to the working folder. Memory from pool. Errors: EINVAL (no such fit, or
+ * an incomplete one), EDATA (fit.json cannot be read, a data file is gone), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_finished *opts,
                                               atvi_fitted *out);
 
@@ -214,8 +215,8 @@ typedef struct {
   const char *verdict;
 } atvi_export_fit;
 
-/* netCDF-4 in the layout of ArviZ's InferenceData, written by a process of its own: libhdf5 may crash if memory
- * is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM, ESTOP. */
+/* netCDF-4 in the layout of ArviZ's InferenceData, written by a process of its own: libhdf5 may crash if
+ * memory is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM, ESTOP. */
 ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
                                             const char *path);
 
@@ -228,34 +229,38 @@ typedef struct {
   const char *dir;
 } atvi_export_process;
 
-/* fit.nc of a new fit, if there is a netCDF library: between the two calls anything may be done that leaves the draws alone. Errors are
- * logged and do not fail the fit. A request to stop that comes between begin and the end of the process ends it. */
+/* fit.nc of a new fit, if there is a netCDF library: between the two calls anything may be done that leaves
+ * the draws alone. Errors are logged and do not fail the fit. A request to stop that comes between begin and
+ * the end of the process ends it. */
 void atvi_app_export_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir,
                            atvi_export_process *p);
 void atvi_app_export_end(atvi_ctx *ctx, atvi_export_process *p); /* zeroed is fine */
 
 /* Fits that were interrupted; only for src/app.
  *
- * DIR/checkpoint (io/memo.h) is there from the beginning of a fit to its end. It also says how the fit was called, and has
- * fingerprints of the program and of all files that were read. A fit continues only if they are the same. */
+ * DIR/checkpoint (io/memo.h) is there from the beginning of a fit to its end. It also says how the fit was
+ * called, and has fingerprints of the program and of all files that were read. A fit continues only if they
+ * are the same. */
 
 #define ATVI_APP_CHECKPOINT "checkpoint"
 
 /* Whether DIR has a fit that was interrupted. */
 bool atvi_app_resume_there(atvi_pool *pool, const char *dir);
-/* The options with which the fit in opts->resume was begun, with out and force set; the caller's are kept where they change nothing in the
- * results. Memory from pool. Errors: EINVAL (there is nothing to resume), EDATA (the checkpoint is damaged), EIO, ENOMEM. */
+/* The options with which the fit in opts->resume was begun, with out and force set; the caller's are kept
+ * where they change nothing in the results. Memory from pool. Errors: EINVAL (there is nothing to resume),
+ * EDATA (the checkpoint is damaged), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_resume_options(atvi_ctx *ctx, atvi_pool *pool,
                                                  const atvi_app_fit_opts *opts, atvi_app_fit_opts *out);
-/* Makes the folder of a fit (atvi_app_out_dir) and its memo, or continues the fit that was interrupted there. Errors: EEXIST (that was another fit, and
- * opts->force is not set: the message says what differs), EDATA, EIO (also: another process is at it), ENOMEM. */
+/* Makes the folder of a fit (atvi_app_out_dir) and its memo, or continues the fit that was interrupted there.
+ * Errors: EEXIST (that was another fit, and opts->force is not set: the message says what differs), EDATA,
+ * EIO (also: another process is at it), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_resume_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                                                const atvi_loaded *l, const char **dir, atvi_memo **memo);
 
 /* Version and fingerprint of the program: another one may give other draws. Memory from pool; NULL: none. */
 const char *atvi_app_resume_program(atvi_pool *pool);
-/* The memo of one fit of a repeated run, in DIR; item: end of its name. What another fit left there is dropped. about: the program, and which fit it is. every_s as
- * checkpoint_s. Errors: EIO, ENOMEM. */
+/* The memo of one fit of a repeated run, in DIR; item: end of its name. What another fit left there is
+ * dropped. about: the program, and which fit it is. every_s as checkpoint_s. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_resume_item(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
                                               const char *item, double every_s, const char *about,
                                               atvi_memo **memo);

@@ -3,8 +3,8 @@
  * folders are read and compared. So nothing here knows how a method works, and a method that fails does not
  * affect the others.
  *
- * The methods are a repeated run (app/replicate.h) of one replicate: methods.csv says which have ended and how, so that a
- * comparison can be stopped anywhere and continued, or shared by workers.
+ * The methods are a repeated run (app/replicate.h) of one replicate: methods.csv says which have ended and
+ * how, so that a comparison can be stopped anywhere and continued, or shared by workers.
  *
  * Each method has its own context; side by side, also a thread. Results do not depend on the number of
  * threads, so they are the same as one after another; only times differ. */

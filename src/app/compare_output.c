@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The comparison of methods for a terminal (methods as columns, within 100 columns), as compare.csv and as compare.json. */
+/* The comparison of methods for a terminal (methods as columns, within 100 columns), as compare.csv and as
+ * compare.json. */
 #include "app/compare.h"
 #include "math/stat/stat.h"
 #include <inttypes.h>

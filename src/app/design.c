@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Inputs of a design by quantiles of their priors. A prior with fixed arguments is inverted; one whose arguments are parameters is drawn from. */
+/* Inputs of a design by quantiles of their priors. A prior with fixed arguments is inverted; one whose
+ * arguments are parameters is drawn from. */
 
 enum { DRAWS = 4000, HALVINGS = 200 };
 static const double TAIL = 0.001;

@@ -11,8 +11,8 @@
 
 /* A larger share of the posterior outside the runs causes a warning. */
 static const double OUTSIDE_MOST = 0.01;
-/* How far an emulator may go beyond the runs, whose design ends half a slice before the ends of its range: a share of the range, or this many mean
- * distances between runs. */
+/* How far an emulator may go beyond the runs, whose design ends half a slice before the ends of its range: a
+ * share of the range, or this many mean distances between runs. */
 static const double MARGIN = 0.01, MARGIN_RUNS = 1.5;
 enum { SIDES_SHOWN = 3 };
 /* Draws of the posterior that are looked at, and the fewest that say anything about it. */

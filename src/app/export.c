@@ -87,7 +87,8 @@ static atvi_status to_stan(exporting *x) {
 
 /* ---- JSON ---- */
 
-/* The info file that posteriordb keeps beside draws: how they were made, and their diagnostics, quantity by quantity. */
+/* The info file that posteriordb keeps beside draws: how they were made, and their diagnostics, quantity by
+ * quantity. */
 
 static const double RHAT_MOST = 1.01, EBFMI_LEAST = 0.2;
 enum { DRAWS_DUE = 10000, CHAINS_DUE = 4 }; /* required for a reference posterior */

@@ -12,7 +12,8 @@
  *
  * The schema requires a date, created_at; otherwise the same fit gives the same bytes.
  *
- * Functions add_... define a part of the file and remember its values, which are put when everything is defined (io/netcdf.h). */
+ * Functions add_... define a part of the file and remember its values, which are put when everything is
+ * defined (io/netcdf.h). */
 #include "app/common.h"
 #include "io/arrays.h"
 #include "io/file.h"
@@ -37,7 +38,8 @@ enum { AXES = ATVI_ARRAY_DIMS + 3 };
 
 typedef struct writer writer;
 
-/* The values of a variable: one of integer, word and real if they are in memory as they are to be put, else gather makes them. */
+/* The values of a variable: one of integer, word and real if they are in memory as they are to be put, else
+ * gather makes them. */
 typedef struct values {
   int group, var;
   const int64_t *integer;
@@ -369,7 +371,8 @@ static atvi_status add_series(writer *w, group *g, const atvi_array *a, const at
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
   const char *name = take(w, g, a->name, false);
   if (!name) return ATVI_ENOMEM;
-  /* counts are small numbers and compress to an eighth; other numbers take a tenth of a second and stay as they are */
+  /* counts are small numbers and compress to an eighth; other numbers take a tenth of a second and stay as
+   * they are */
   bool pack = simulated(from) && is_counts(w, a, from);
   int var = atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack);
   atvi_idx n = (from ? from->n_draw : 1) * s->n * a->n;
@@ -487,7 +490,8 @@ static atvi_status write_here(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_
   return status;
 }
 
-/* fit.nc is written by a process of its own: libhdf5 may crash if memory is short, and a fit has its page to draw meanwhile. */
+/* fit.nc is written by a process of its own: libhdf5 may crash if memory is short, and a fit has its page to
+ * draw meanwhile. */
 
 enum { WORDS = 1024, LOOK_EVERY_MS = 50 };
 
@@ -543,8 +547,8 @@ static atvi_status start(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *
   return atvi_io_file_cannot(ctx, "write", path, err);
 }
 
-/* Until the other process has something to say or has ended. A request to stop that came since it was started ends
- * it: true. */
+/* Until the other process has something to say or has ended. A request to stop that came since it was started
+ * ends it: true. */
 static bool wait_for(atvi_ctx *ctx, const atvi_export_process *p) {
   struct pollfd look = {.fd = p->fd, .events = POLLIN};
   while (poll(&look, 1, LOOK_EVERY_MS) <= 0) {

@@ -137,7 +137,8 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
              *aside = atvi_pool_printf(pool, "%s/.fit.json.old", dir),
              *groups = atvi_pool_printf(pool, "%s/groups", dir);
   if (!draws || !weighted || !mark || !aside || !groups) return ATVI_ENOMEM;
-  /* fit.json is written last and marks a complete fit: that of an earlier fit goes before anything else changes. */
+  /* fit.json is written last and marks a complete fit: that of an earlier fit goes before anything else
+   * changes. */
   bool old = rename(mark, aside) == 0;
   atvi_status status = atvi_io_draws_csv_write(r->plain, draws);
   if (old && status == ATVI_OK) unlink(aside);

@@ -448,7 +448,8 @@ static void add_between(grid *g, double from, double to) {
     grid_add(g, from + (to - from) * (double)k / (double)pieces);
 }
 
-/* Enough times over the range of the data that none are further apart than a 200th of it, or a 24th for many units. */
+/* Enough times over the range of the data that none are further apart than a 200th of it, or a 24th for many
+ * units. */
 static void add_even(grid *g, const double *data, atvi_idx n) {
   for (atvi_idx i = 1; i < n; i++) add_between(g, data[i - 1], data[i]);
 }
@@ -462,7 +463,8 @@ static void add_start(grid *g) {
   add_between(g, start, first);
 }
 
-/* About `points` times between those of all data sets of a model or a unit; *n is 0 if nothing continues in time. */
+/* About `points` times between those of all data sets of a model or a unit; *n is 0 if nothing continues in
+ * time. */
 static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx points, atvi_idx *n,
                              const double **time) {
   const atvi_lang *lang = m->lang;
@@ -607,8 +609,8 @@ static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted,
   return simulator_alone(l, model, &opts, d);
 }
 
-/* The model with a grid of times and, if rows are held out, with all its data, so that they can be shown; *all is empty if that is the model of the
- * fit. */
+/* The model with a grid of times and, if rows are held out, with all its data, so that they can be shown;
+ * *all is empty if that is the model of the fit. */
 static atvi_status load_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
                             const char *text, const char *holdout, atvi_loaded *all) {
   atvi_app_model again = *model;

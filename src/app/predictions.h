@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The model at draws of its posterior: the one place that fills the groups of DRAWS; and the files, tables and figures of atvi predict;
- * only for src/app. */
+/* The model at draws of its posterior: the one place that fills the groups of DRAWS; and the files, tables
+ * and figures of atvi predict; only for src/app. */
 #ifndef ATVI_APP_PREDICTIONS_H
 #define ATVI_APP_PREDICTIONS_H
 
@@ -52,8 +52,8 @@ ATVI_CHECKED atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_
                                                      const char *text, const char *holdout,
                                                      const char *command, atvi_draws *d);
 
-/* What a process that only evaluates the model for another one does while that makes these predictions; l is the model as it is fitted.
- * Errors: those of atvi_app_load. */
+/* What a process that only evaluates the model for another one does while that makes these predictions; l is
+ * the model as it is fitted. Errors: those of atvi_app_load. */
 ATVI_CHECKED atvi_status atvi_app_predictions_serve(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
                                                     const atvi_app_model *model, const char *holdout);
 

@@ -94,8 +94,8 @@ static atvi_status settle(const atvi_record *rec, const json_t *settings) {
   return status;
 }
 
-/* What is left of a run that was killed, or is beginning now, before it wrote anything: an empty record, its lock, half of the
- * settings. */
+/* What is left of a run that was killed, or is beginning now, before it wrote anything: an empty record, its
+ * lock, half of the settings. */
 static bool is_beginning(const atvi_record *rec, const char *name) {
   struct stat st;
   const char *file = strrchr(rec->path, '/') + 1;
@@ -106,7 +106,8 @@ static bool is_beginning(const atvi_record *rec, const char *name) {
           strncmp(name + 1 + k, ".json.", 6) == 0);
 }
 
-/* A folder of this command, an empty one, or one where it has just begun. Any other contains something of the user's. */
+/* A folder of this command, an empty one, or one where it has just begun. Any other contains something of the
+ * user's. */
 static atvi_status check_folder(const atvi_record *rec) {
   const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, rec->settings);
   if (!own) return ATVI_ENOMEM;
@@ -198,8 +199,8 @@ static int by_replicate(const void *a, const void *b) {
   return r != s ? (r > s) - (r < s) : strcmp(x, y);
 }
 
-/* What workers have recorded, by replicate, as if one process had done it. If this is killed, it is done again: nothing is
- * added twice, and shards go last. */
+/* What workers have recorded, by replicate, as if one process had done it. If this is killed, it is done
+ * again: nothing is added twice, and shards go last. */
 static atvi_status take_shards(atvi_record *rec) {
   const char *const *list;
   lines all = {0};

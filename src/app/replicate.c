@@ -125,8 +125,9 @@ atvi_status atvi_app_replicate_method(atvi_ctx *ctx, const char *option, const c
   return atvi_infer_fit_check(ctx, &how, plan);
 }
 
-/* Fits side by side, of one process: as many as there are threads, each with its share of them. A fit by itself leaves threads idle wherever training is serial.
- * The lock is held for everything but loading, fitting and scoring: those use a context and memory of their own. */
+/* Fits side by side, of one process: as many as there are threads, each with its share of them. A fit by
+ * itself leaves threads idle wherever training is serial. The lock is held for everything but loading,
+ * fitting and scoring: those use a context and memory of their own. */
 typedef struct {
   const atvi_repeat *x;
   pthread_mutex_t lock;
@@ -134,7 +135,8 @@ typedef struct {
   const char *program;
   /* All fits, the next one to begin, the first whose line is not in the record, and those not begun. */
   atvi_idx n, next, recorded, left;
-  /* [n] NULL: not known; "" : in the record. Lines are recorded in the order of fits, and wait in files of their own until it is their turn. */
+  /* [n] NULL: not known; "" : in the record. Lines are recorded in the order of fits, and wait in files of
+   * their own until it is their turn. */
   const char **line;
   int n_lane, busy;
   double *part; /* [n_lane] of the fit under way */
@@ -310,8 +312,9 @@ void atvi_app_repeat_model(const atvi_repeat *x, atvi_app_model *model) {
   model->runs_lines = x->l->model->emulated->lines; /* even if the record grows meanwhile */
 }
 
-/* The fit and its line, from out->pool or, if it failed, from pool; NULL: it was asked to stop, or its time is over, and it goes on later. The lock is held, but
- * not while the fit runs. `out` must be freed whatever the status. */
+/* The fit and its line, from out->pool or, if it failed, from pool; NULL: it was asked to stop, or its time
+ * is over, and it goes on later. The lock is held, but not while the fit runs. `out` must be freed whatever
+ * the status. */
 static atvi_status one_line(progress *where, atvi_pool *pool, atvi_replicate_place *at, atvi_replicate *out,
                             const char **line) {
   const atvi_repeat *x = where->x;
@@ -496,13 +499,14 @@ static atvi_status run_side_by_side(const atvi_repeat *x, bool *stopped) {
   return status;
 }
 
-/* Fits of a study, a calibration run or a comparison that several processes share. Fit r with method m is item (r - 1) METHODS + m of
- * the claims, whatever the methods that were asked for. Workers write shards of the record (DIR/shards/NAME.csv); whoever
- * continues the run alone adds them to the record. */
+/* Fits of a study, a calibration run or a comparison that several processes share. Fit r with method m is
+ * item (r - 1) METHODS + m of the claims, whatever the methods that were asked for. Workers write shards of
+ * the record (DIR/shards/NAME.csv); whoever continues the run alone adds them to the record. */
 
 /* Items of a replicate: more than there are methods. */
 enum { METHODS = 32 };
-/* Fits that were lost with their worker as often have failed. At the end of a job's time they leave a checkpoint. */
+/* Fits that were lost with their worker as often have failed. At the end of a job's time they leave a
+ * checkpoint. */
 enum { LOST_MAX = 10 };
 static const double END_S = 5;        /* kept free before the end of a job */
 static const double IDLE_MAX_S = 100; /* without a fit to do: a lease, and time to notice its end */
@@ -526,7 +530,8 @@ static int64_t item_of(const atvi_repeat *x, atvi_idx i) {
 
 /* ---- what is recorded ---- */
 
-/* The whole lines of a file of the record; NULL: there are none yet, or it is damaged, and its fits are done again. */
+/* The whole lines of a file of the record; NULL: there are none yet, or it is damaged, and its fits are done
+ * again. */
 static atvi_csv *read_lines(atvi_pool *pool, const char *path) {
   atvi_csv *csv;
   char *text;
@@ -725,7 +730,8 @@ static atvi_status work(const atvi_repeat *all, atvi_app_repeat_result *out) {
 
 /* ---- all of it ---- */
 
-/* The loop of a worker, the state of all, or handing workers to a scheduler, as x->o->share says. Errors: as above. */
+/* The loop of a worker, the state of all, or handing workers to a scheduler, as x->o->share says. Errors: as
+ * above. */
 static atvi_status repeat_shared(const atvi_repeat *x, atvi_app_repeat_result *out) {
   atvi_pool *pool = x->rec->pool;
   out->shared = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by commands that make many fits (study, sbc, compare): data sets, fits that may fail, records that survive; only
- * for src/app. */
+/* Shared by commands that make many fits (study, sbc, compare): data sets, fits that may fail, records that
+ * survive; only for src/app. */
 #ifndef ATVI_APP_REPLICATE_H
 #define ATVI_APP_REPLICATE_H
 
@@ -32,10 +32,10 @@ typedef struct {
   atvi_csv *done;
 } atvi_record;
 
-/* Opens the folder, which is made if necessary, and locks it until it is closed. Settings must be those of the folder, except
- * version, replicates and methods, which may change; the writer is used up. An incomplete last line is cut off, and lines of
- * workers, none of which may be alive, are added.
- * Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
+/* Opens the folder, which is made if necessary, and locks it until it is closed. Settings must be those of
+ * the folder, except version, replicates and methods, which may change; the writer is used up. An incomplete
+ * last line is cut off, and lines of workers, none of which may be alive, are added. Errors: EINVAL (other
+ * settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model,
                                               atvi_json *settings, atvi_record *rec);
 /* The file of a worker, to which lines are then added. */
@@ -144,8 +144,8 @@ struct atvi_repeat {
   /* When the fits must end, in seconds since 1970; 0: not known. */
   double until_s;
   void *self;
-  /* One fit and its line, if there is one at a time. NULL: they run side by side, and `data` is called with none beside it, but `cells` of several fits at
-   * once. */
+  /* One fit and its line, if there is one at a time. NULL: they run side by side, and `data` is called with
+   * none beside it, but `cells` of several fits at once. */
   atvi_status (*fit)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx before,
                      bool *stopped);
   /* Gives model the data of at->replicate, and at their hash; NULL: they are those of the model. */
@@ -162,9 +162,9 @@ ATVI_CHECKED atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_poo
                                                   atvi_replicate_place *at, atvi_app_model *model);
 /* Names of the columns of every record; the caller adds its own. */
 void atvi_app_repeat_header(atvi_text *out, const char *keys);
-/* Does all fits that are not recorded yet; emulators, the same for all, are kept in the folder. A failure
- * of one fit is recorded, and the next one starts. If work is shared, does its part of it (atvi_app_repeat_shared). Errors:
- * those of fits that are not of that kind; EIO, ENOMEM. */
+/* Does all fits that are not recorded yet; emulators, the same for all, are kept in the folder. A failure of
+ * one fit is recorded, and the next one starts. If work is shared, does its part of it
+ * (atvi_app_repeat_shared). Errors: those of fits that are not of that kind; EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, atvi_app_repeat_result *out);
 
 /* Whether the fit that is under way must end now. */

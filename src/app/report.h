@@ -66,13 +66,15 @@ typedef struct {
 
 /* From now on r receives the progress of ctx too. dir NULL: without progress.json. */
 void atvi_app_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir);
-/* The history is part of the checkpoint, and that of the runs before is taken from it. memo NULL: there is none. */
+/* The history is part of the checkpoint, and that of the runs before is taken from it. memo NULL: there is
+ * none. */
 void atvi_app_recorder_resume(atvi_recorder *r, atvi_memo *memo);
 /* The final state: "done" (report.html is complete) or "ended". */
 void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail);
 /* Reads progress.json; false: there is none. */
 bool atvi_app_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid);
-/* Empties a folder that a killed fit left behind with nothing but its progress, its page and half-written files. */
+/* Empties a folder that a killed fit left behind with nothing but its progress, its page and half-written
+ * files. */
 void atvi_app_report_sweep(atvi_pool *pool, const char *dir);
 
 /* ---- watching ---- */

@@ -210,7 +210,8 @@ static void receive(atvi_server *s, client *c) {
 
 /* ---- all of them ---- */
 
-/* A place for a new one: one that is free, or that of the client that has been silent for longest. NULL: all are being answered. */
+/* A place for a new one: one that is free, or that of the client that has been silent for longest. NULL: all
+ * are being answered. */
 static client *find_place(client *c) {
   client *best = NULL;
   for (int k = 0; k < CLIENTS; k++) {
@@ -277,7 +278,8 @@ void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {
 
 /* atvi watch, and atvi fit --live. */
 
-/* After the fit, stopped or not: how long a browser that asked within SEEN_S has to fetch the report. It asks every second. */
+/* After the fit, stopped or not: how long a browser that asked within SEEN_S has to fetch the report. It asks
+ * every second. */
 static const double LINGER_S = 4, SEEN_S = 3;
 
 static bool asked_to_stop(void *user) { return atvi_stop_asked(user); }

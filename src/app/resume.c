@@ -19,7 +19,8 @@ bool atvi_app_resume_there(atvi_pool *pool, const char *dir) {
   return path && access(path, F_OK) == 0;
 }
 
-/* Hash of the build ID of the program, which comes first: linkers make it from all that is linked. 1: found, or there is none. */
+/* Hash of the build ID of the program, which comes first: linkers make it from all that is linked. 1: found,
+ * or there is none. */
 static int hash_build_id(struct dl_phdr_info *info, size_t size, void *hash) {
   (void)size;
   for (int k = 0; k < info->dlpi_phnum; k++) {

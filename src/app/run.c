@@ -254,13 +254,13 @@ static atvi_status run_shared(job *j, atvi_app_run_result *result) {
 
 /* One of several processes, perhaps on several hosts, that share the points of a design.
  *
- * It claims points (sim/claims.h), runs them, and writes its own shard of the record (sim/record.h). When all ranges are
- * claimed it looks for points whose worker has ended or disappeared. It ends when nothing is left, when the others have
- * held the rest for longer than a lease, when its time is over, or when it is asked to; closing its lease gives back what it
- * has not done.
+ * It claims points (sim/claims.h), runs them, and writes its own shard of the record (sim/record.h). When all
+ * ranges are claimed it looks for points whose worker has ended or disappeared. It ends when nothing is left,
+ * when the others have held the rest for longer than a lease, when its time is over, or when it is asked to;
+ * closing its lease gives back what it has not done.
  *
- * A run that was killed, or could not be started, may be the fault of the host: it is given back, for a worker on another
- * host if there is one, and recorded as failed if that happens three times. */
+ * A run that was killed, or could not be started, may be the fault of the host: it is given back, for a
+ * worker on another host if there is one, and recorded as failed if that happens three times. */
 
 enum {
   SITE_MAX = 3,  /* losses by the site after which a point has failed, and a host is avoided */
@@ -370,7 +370,8 @@ static atvi_status record_lost(worker *w, const atvi_claimed *c) {
   return atvi_sim_record_sync(w->record);
 }
 
-/* Points whose claims are over. What became of them is asked again once they are ours: nobody else adds to it then. */
+/* Points whose claims are over. What became of them is asked again once they are ours: nobody else adds to it
+ * then. */
 static atvi_status take_over(worker *w, atvi_pool *pool, atvi_idx want, atvi_idx *item, atvi_idx *n,
                              atvi_idx *held) {
   atvi_idx got;

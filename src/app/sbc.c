@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi sbc: simulation-based calibration. Replicate r has the truth number r - 1 of the prior and the observations number r - 1 of the
- * seed, and is fitted with seed + r - 1. Records as in a study. */
+/* atvi sbc: simulation-based calibration. Replicate r has the truth number r - 1 of the prior and the
+ * observations number r - 1 of the seed, and is fitted with seed + r - 1. Records as in a study. */
 #include "app/replicate.h"
 #include "app/study.h"
 #include "diag/summary.h"

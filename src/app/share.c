@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands workers to a scheduler: a script that starts one worker, and the scheduler's own command, which places, queues and
- * starts it as often as asked. */
+/* Hands workers to a scheduler: a script that starts one worker, and the scheduler's own command, which
+ * places, queues and starts it as often as asked. */
 #define _DEFAULT_SOURCE /* popen, timegm */
 #include "app/share.h"
 #include "app/common.h"

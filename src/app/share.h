@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Work that several processes share by files (sim/claims.h): submitting workers, and what the files say about them; only
- * for src/app. */
+/* Work that several processes share by files (sim/claims.h): submitting workers, and what the files say about
+ * them; only for src/app. */
 #ifndef ATVI_APP_SHARE_H
 #define ATVI_APP_SHARE_H
 
@@ -54,9 +54,11 @@ ATVI_CHECKED atvi_status atvi_app_share_status(const atvi_share *s, const char *
 /* Hands workers to the scheduler, and waits for them if asked to. */
 ATVI_CHECKED atvi_status atvi_app_share_submit(const atvi_share *s, const char **text,
                                                atvi_share_counts *out);
-/* Makes sure that no worker is alive, and forgets what those before have claimed. Errors: EEXIST, EIO, ENOMEM. */
+/* Makes sure that no worker is alive, and forgets what those before have claimed. Errors: EEXIST, EIO,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_share_alone(atvi_ctx *ctx, const char *claims);
-/* When this process must have ended, in seconds since 1970: as asked for, or with its Slurm job; 0: not known. */
+/* When this process must have ended, in seconds since 1970: as asked for, or with its Slurm job; 0: not
+ * known. */
 double atvi_app_share_end_s(atvi_pool *pool, const atvi_app_share *o);
 /* Seconds since 1970. */
 double atvi_app_share_now_s(void);

@@ -23,8 +23,8 @@ static const double MOST_NUMBERS = 2e8; /* in one table: 1.6 GB */
 
 /* ---- values as CSV: trajectories, or observations in the layout of their data file ---- */
 
-/* In a model with blocks units have their own times, so that every line is of one unit: a column of the block's name says of
- * which, and columns are named as in the block. */
+/* In a model with blocks units have their own times, so that every line is of one unit: a column of the
+ * block's name says of which, and columns are named as in the block. */
 
 /* One line. */
 typedef struct {
@@ -83,8 +83,8 @@ static atvi_idx column(atvi_idx *n, const char **name, const char *new) {
 
 /* ---- which series are in which column ---- */
 
-/* The name of series s without the label of its unit: a unit's series of one kind are in the same order there. seen: [parts][kinds], how
- * many have been met. */
+/* The name of series s without the label of its unit: a unit's series of one kind are in the same order
+ * there. seen: [parts][kinds], how many have been met. */
 static const char *own_series(const atvi_model *m, const atvi_series *s, atvi_idx *seen) {
   if (!m->blocks.part) return s->name;
   const atvi_target *of = &m->blocks.part[s->unit].m->target;
@@ -250,7 +250,8 @@ static void put_names(atvi_text *out, const table *t) {
   }
 }
 
-/* The first line, unless the data file has none. lead: with the number of the draw, parameters and derived quantities. */
+/* The first line, unless the data file has none. lead: with the number of the draw, parameters and derived
+ * quantities. */
 static void put_header(atvi_text *out, const table *t, bool lead) {
   /* names made up for a file without a header would be read as its first line */
   if (!lead && t->fitted && t->csv && !t->csv->header) return;
@@ -467,7 +468,8 @@ static atvi_status read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *where,
   return status;
 }
 
-/* What is outside blocks is set or from a fit; parameters of units that are not set are drawn from their priors given it. */
+/* What is outside blocks is set or from a fit; parameters of units that are not set are drawn from their
+ * priors given it. */
 static atvi_status draw_units(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o,
                               const atvi_loaded *l, job *j) {
   const atvi_model *m = l->model;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi study: simulate at a known truth, fit, score, many times.
  *
- * Replicate r has the observations number r - 1 of the seed (the first is what `atvi simulate --observe` writes with the same seed) and
- * is fitted with seed + r - 1. Each fit ends as one line of DIR/replicates.csv; everything else is computed from those lines, so that a
- * study can be stopped anywhere and continued. */
+ * Replicate r has the observations number r - 1 of the seed (the first is what `atvi simulate --observe`
+ * writes with the same seed) and is fitted with seed + r - 1. Each fit ends as one line of
+ * DIR/replicates.csv; everything else is computed from those lines, so that a study can be stopped anywhere
+ * and continued. */
 #include "app/study.h"
 #include "app/common.h"
 #include "app/predictions.h"
@@ -157,8 +158,8 @@ static void drop_fixed(given *t, const atvi_app_model *model) {
   t->n = n;
 }
 
-/* Fills x->theta: every parameter must get a value inside its bounds; fixed ones may have one too, which is ignored; none may have
- * two. Errors: EINVAL, EDATA (the file), ENOMEM. */
+/* Fills x->theta: every parameter must get a value inside its bounds; fixed ones may have one too, which is
+ * ignored; none may have two. Errors: EINVAL, EDATA (the file), ENOMEM. */
 static atvi_status read_truth(study *x) {
   const atvi_target *target = x->l->target;
   given t = {.ctx = x->ctx, .pool = x->pool};

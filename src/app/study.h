@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of a study and of a calibration run, from their records; for src/app/study*.c, sbc.c and their tests. */
+/* Results of a study and of a calibration run, from their records; for src/app/study*.c, sbc.c and their
+ * tests. */
 #ifndef ATVI_APP_STUDY_H
 #define ATVI_APP_STUDY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SHA-256 is for names and checksums of compiled models: with a collision-free name a wrong entry cannot be loaded by accident, nor
- * be made by choosing a model; and for the script that a page allows itself. */
+/* SHA-256 is for names and checksums of compiled models: with a collision-free name a wrong entry cannot be
+ * loaded by accident, nor be made by choosing a model; and for the script that a page allows itself. */
 #include "core/core.h"
 #include <string.h>
 

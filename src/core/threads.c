@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A team of threads that sleep between jobs. Items are handed out one at a time by a
- * counter, so uneven items balance; who runs an item never matters to its result. As many are woken as there are items, and the caller
- * waits for those that came, not for those that are still asleep: on a busy machine a job takes no longer than alone.
- * Waiting is by condition variables: spinning waits were measured to cost a factor of ten
- * on a busy machine. */
+/* A team of threads that sleep between jobs. Items are handed out one at a time by a counter, so uneven items
+ * balance; who runs an item never matters to its result. As many are woken as there are items, and the caller
+ * waits for those that came, not for those that are still asleep: on a busy machine a job takes no longer
+ * than alone. Waiting is by condition variables: spinning waits were measured to cost a factor of ten on a
+ * busy machine. */
 #include "core/ctx.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -160,8 +160,8 @@ ATVI_CHECKED atvi_status atvi_diag_predicted_judge(atvi_ctx *ctx, atvi_idx n_dra
 ATVI_CHECKED atvi_status atvi_diag_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
                                               const atvi_predicted *series, atvi_scores **out);
 
-/* Units of series that were read with ATVI_PREDICTED_LOO, each left out with all of its values that were part of the fit: unit[*n] and
- * loo[*n]. Memory from pool. Errors: ENOMEM. */
+/* Units of series that were read with ATVI_PREDICTED_LOO, each left out with all of its values that were part
+ * of the fit: unit[*n] and loo[*n]. Memory from pool. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_diag_unit_loo(atvi_pool *pool, atvi_idx n_draw, atvi_idx n_series,
                                             const atvi_predicted *series, atvi_idx *n, const char ***unit,
                                             atvi_loo_point **loo);

@@ -131,8 +131,8 @@ static void bounds_reached(atvi_idx n, const double *xs, const double *ws, atvi_
   if (isfinite(c->upper)) c->at_upper = left_at(&o, true, c->upper, scale_at(c, true), &c->reaches_upper);
 }
 
-/* Variance and squared standard error of a weighted mean, with the weights taken as given: sum w (x - mean)^2 and
- * sum w^2 (x - mean)^2, for weights that sum to one. */
+/* Variance and squared standard error of a weighted mean, with the weights taken as given: sum w (x - mean)^2
+ * and sum w^2 (x - mean)^2, for weights that sum to one. */
 typedef struct {
   double var, se2;
 } spread;
@@ -202,7 +202,8 @@ static bool all_finite(atvi_idx n, const double *x) {
   return true;
 }
 
-/* The draws that count, with their weights: a failed run has weight zero, and its derived quantities may be anything. */
+/* The draws that count, with their weights: a failed run has weight zero, and its derived quantities may be
+ * anything. */
 static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double *ws) {
   if (!ws) {
     memcpy(xs, x, (size_t)d->n * sizeof *xs);
@@ -217,11 +218,12 @@ static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double 
   return n;
 }
 
-/* Standard errors by which a tail index has to exceed a bound, or to stay below it: one chance in a thousand for each parameter. */
+/* Standard errors by which a tail index has to exceed a bound, or to stay below it: one chance in a thousand
+ * for each parameter. */
 static const double TAIL_ERRORS = 3;
 
-/* Degrees of freedom of the tails of the prior of column i: moments below them exist, and then the posterior has them too, as a likelihood is
- * bounded. NaN: it has no prior of its own, or none with fixed arguments. */
+/* Degrees of freedom of the tails of the prior of column i: moments below them exist, and then the posterior
+ * has them too, as a likelihood is bounded. NaN: it has no prior of its own, or none with fixed arguments. */
 static double prior_degrees(const atvi_draws *d, atvi_idx i) {
   const atvi_prior *p = d->prior && i < d->n_param ? &d->prior[i] : NULL;
   if (!p || !p->dist) return NAN;
@@ -229,9 +231,10 @@ static double prior_degrees(const atvi_draws *d, atvi_idx i) {
   return strcmp(p->dist, "cauchy") == 0 || strcmp(p->dist, "halfcauchy") == 0 ? 1 : HUGE_VAL;
 }
 
-/* A variance exists for a tail index below 1/2, a mean below 1. The index has an error, and a long tail that ends (a lognormal's) looks like one at
- * first: a variance is refused only where 1/2 is excluded, and then a mean unless 1 is, by draws that count equally: weighted ones have too few far
- * out. A prior of its own knows better than draws. Bounded columns have both. */
+/* A variance exists for a tail index below 1/2, a mean below 1. The index has an error, and a long tail that
+ * ends (a lognormal's) looks like one at first: a variance is refused only where 1/2 is excluded, and then a
+ * mean unless 1 is, by draws that count equally: weighted ones have too few far out. A prior of its own knows
+ * better than draws. Bounded columns have both. */
 static void moments_exist(const atvi_draws *d, atvi_idx item, atvi_idx n, const double *xs, const double *ws,
                           double *work, atvi_summary_column *c) {
   double se;

@@ -42,8 +42,8 @@ typedef struct {
   /* That share is above 15 %, and not by accident of few draws: the bound cuts the posterior (a normal closer
    * than 1.9 sds to it). */
   bool reaches_lower, reaches_upper;
-  /* Shape of the heavier tail (atvi_math_tail_index); mcse and sd are NaN where draws say that there is no variance, and the mean unless
-   * they say that there is one. */
+  /* Shape of the heavier tail (atvi_math_tail_index); mcse and sd are NaN where draws say that there is no
+   * variance, and the mean unless they say that there is one. */
   double tail;
   bool no_moments;
 } atvi_summary_column;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The summary for a terminal: a line about the run, a table, the verdict and the messages, within 100 columns.
+/* The summary for a terminal: a line about the run, a table, the verdict and the messages, within 100
+ * columns.
  *
- * All values of a row share their number of decimals, taken from the sd (two or three digits of it) and, between those, from the
- * Monte Carlo error: digits that would change with the next seed are not shown. */
+ * All values of a row share their number of decimals, taken from the sd (two or three digits of it) and,
+ * between those, from the Monte Carlo error: digits that would change with the next seed are not shown. */
 #include "diag/summary.h"
 #include "math/stat/stat.h"
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 
 static const double NOTED = 0.9; /* share of the ESS of the weights below which a parameter is named */
 enum { WIDTH = ATVI_TEXT_WIDTH, CELL = 24, NAME_MIN = 8 };
-/* In a table of more rows than this, arrays and parameters of units with more elements than ARRAY_ROWS are cut. */
+/* In a table of more rows than this, arrays and parameters of units with more elements than ARRAY_ROWS are
+ * cut. */
 enum { ROWS = 60, ARRAY_ROWS = 8 };
 enum { NAME, MEAN, SD, MODE, MEDIAN, LOW, HIGH, ESS, TAIL, RHAT, N_COLUMN };
 
@@ -162,7 +164,8 @@ static void put_evidence(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* If the weights cannot be trusted, neither can their mean; the bound still holds. */
   bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_diag_made_variational(m));
-  /* A bound with a dozen digits says no more than that the approximation is nowhere near; one far below an evidence that is known, that a few draws are. */
+  /* A bound with a dozen digits says no more than that the approximation is nowhere near; one far below an
+   * evidence that is known, that a few draws are. */
   bool elbo = evidence ? m->log_evidence - m->elbo < FAR_BELOW : fabs(m->elbo) < 1e9 && !(m->exact > 0);
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
   if (evidence) atvi_io_text_add(b, "log evidence  %.*f", n, m->log_evidence);

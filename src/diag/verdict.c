@@ -379,7 +379,8 @@ static void nuts_rule(judge *j) {
 /* 1: the lower bound, 2: the upper, 3: both. */
 static int sides(const atvi_summary_column *c) { return c->reaches_lower + 2 * c->reaches_upper; }
 
-/* Whether c belongs to the array, or is the parameter of a unit, of which j->like is another, and reaches the same side. */
+/* Whether c belongs to the array, or is the parameter of a unit, of which j->like is another, and reaches the
+ * same side. */
 static bool reaches_like(const judge *j, const atvi_summary_column *c) {
   size_t n = strcspn(c->name, ".");
   return sides(c) == sides(j->like) && n == strcspn(j->like->name, ".") &&

@@ -245,9 +245,9 @@ atvi_status atvi_draws_quantiles(const atvi_draws *d, atvi_idx col, atvi_idx n, 
   return ATVI_OK;
 }
 
-/* Systematic resampling: one uniform number u, and draw i is taken once for every k with
- * W_{i-1} <= (k + u) / n < W_i, W the cumulated weights. Its count differs from n w_i by less than one, which is
- * the least noise that resampling can add. Equal draws come out beside each other, hence the shuffle. */
+/* Systematic resampling: one uniform number u, and draw i is taken once for every k with W_{i-1} <= (k + u) /
+ * n < W_i, W the cumulated weights. Its count differs from n w_i by less than one, which is the least noise
+ * that resampling can add. Equal draws come out beside each other, hence the shuffle. */
 
 static double weight(const atvi_draws *d, atvi_idx i) { return d->weight ? d->weight[i] : 1; }
 

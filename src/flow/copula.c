@@ -88,8 +88,8 @@ static margin margin_at(double psi, double g, double h) {
   return m;
 }
 
-/* An upper bound of the psi > 0 at which the margin reaches y > 0; infinite if none does. Each term drops a factor that
- * is at least 1; for h = 0 it is the solution. */
+/* An upper bound of the psi > 0 at which the margin reaches y > 0; infinite if none does. Each term drops a
+ * factor that is at least 1; for h = 0 it is the solution. */
 static double ceiling_of(double y, double g, double h) {
   double by_g, by_h = INFINITY, one = 1; /* one: what (e^{g psi} - 1) / g is at least for psi >= 1 */
   if (g >= 0) {
@@ -102,8 +102,8 @@ static double ceiling_of(double y, double g, double h) {
   return fmin(by_g, by_h);
 }
 
-/* psi of x; false if there is none. Newton's method on log |x| as a function of log |psi|, which is convex unless the
- * exponential flattens out on this side; there, the bracket guards it. */
+/* psi of x; false if there is none. Newton's method on log |x| as a function of log |psi|, which is convex
+ * unless the exponential flattens out on this side; there, the bracket guards it. */
 static bool margin_inv(double x, double g, double h, double *psi) {
   const double y = fabs(x);
   *psi = x;
@@ -196,8 +196,8 @@ static void prepare(const atvi_copula *c, const double *theta, atvi_copula_work 
 
 /* ---- batches ---- */
 
-/* log_q[B] += log N(psi; mu, Sigma), from eps[k][B] and eta[d][B] (fwd) or, with eps NULL, from r instead of eta.
- * Leaves v (or u) and w in the work; eta may be w. */
+/* log_q[B] += log N(psi; mu, Sigma), from eps[k][B] and eta[d][B] (fwd) or, with eps NULL, from r instead of
+ * eta. Leaves v (or u) and w in the work; eta may be w. */
 static void add_normal(const atvi_copula *c, atvi_copula_work *w, atvi_idx B, const double *eps,
                        const double *eta, double *log_q) {
   const atvi_idx d = c->d, k = c->k;

@@ -84,7 +84,8 @@ typedef struct atvi_flow_kernels {
   void (*elementary)(const double *x, double *e, double *l, double *t);
 } atvi_flow_kernels;
 
-/* Kernels of another instruction set than the best, which this build must have and this processor run: to test. */
+/* Kernels of another instruction set than the best, which this build must have and this processor run: to
+ * test. */
 void atvi_flow_set_isa(atvi_flow *f, atvi_isa isa);
 
 #endif

@@ -69,8 +69,8 @@ static void lay_out(atvi_flow *f) {
   f->rec_rows = 1 + s->d + f->features + s->d * (2 * K + REC_ROWS);
 }
 
-/* Natural, reversed, shuffled, that reversed, shuffled anew, ...: each coordinate comes after each other one in half of
- * the layers. */
+/* Natural, reversed, shuffled, that reversed, shuffled anew, ...: each coordinate comes after each other one
+ * in half of the layers. */
 static void choose_orders(atvi_flow *f) {
   const atvi_idx d = f->shape.d;
   for (int k = 0; k < f->shape.layers; k++) {
@@ -129,8 +129,8 @@ void atvi_flow_layer(const atvi_flow *f, int k, atvi_idx *first, atvi_idx *last)
   *last = f->per_layer * (k + 1);
 }
 
-/* A unit of degree m sees m standard normals: weights of variance 1/m let it see about one. Biases of the same size
- * make units differ in more than direction: without them all would be odd functions. */
+/* A unit of degree m sees m standard normals: weights of variance 1/m let it see about one. Biases of the
+ * same size make units differ in more than direction: without them all would be odd functions. */
 void atvi_flow_init(const atvi_flow *f, double *theta) {
   const atvi_idx n = atvi_flow_size(f);
   for (atvi_idx i = 0; i < n; i++) theta[i] = 0;
@@ -146,9 +146,9 @@ void atvi_flow_init(const atvi_flow *f, double *theta) {
   }
 }
 
-/* Batches through the layers. A batch is cut into chunks of FLOW_CHUNK groups; a chunk goes through all layers before the
- * next one starts, so that a layer's weights are read once per chunk. The last group is filled up with zeros, which
- * every kernel takes and nobody sees. */
+/* Batches through the layers. A batch is cut into chunks of FLOW_CHUNK groups; a chunk goes through all
+ * layers before the next one starts, so that a layer's weights are read once per chunk. The last group is
+ * filled up with zeros, which every kernel takes and nobody sees. */
 
 enum { L = ATVI_LANES };
 
@@ -276,8 +276,9 @@ void atvi_flow_inv(const atvi_flow *f, const double *theta, atvi_flow_work *w, a
   run(f, theta, w, true, x, z, ldj);
 }
 
-/* Untrained components are asked at every batch, and have tens of thousands of zeros. This takes as long as memcmp() of glibc; that of
- * musl goes byte by byte. The compiler makes vectors of loops whose length it knows. */
+/* Untrained components are asked at every batch, and have tens of thousands of zeros. This takes as long as
+ * memcmp() of glibc; that of musl goes byte by byte. The compiler makes vectors of loops whose length it
+ * knows. */
 static bool all_zero(atvi_idx n, const double *x) {
   enum { BLOCK = 64, APART = 4 };
   for (; n >= BLOCK; n -= BLOCK, x += BLOCK) {

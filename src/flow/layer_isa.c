@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A layer for a few groups of draws: values, inverse, adjoints. Layouts are described in detail.h.
  *
- * Values and inverse go through the positions in the same order and leave the same record: position i's outputs need the
- * features before it, which are complete by then in either direction. So the inverse costs no more than the values.
- * Adjoints go backwards: when position i is done nothing more can reach the units of degree i, and when those are done
- * nothing more can reach z_{i-1}. */
+ * Values and inverse go through the positions in the same order and leave the same record: position i's
+ * outputs need the features before it, which are complete by then in either direction. So the inverse costs
+ * no more than the values. Adjoints go backwards: when position i is done nothing more can reach the units of
+ * degree i, and when those are done nothing more can reach z_{i-1}. */
 #include "flow/spline.h"
 #include <string.h>
 
 /* ---- small matrix products with draws in the lanes ---- */
 
-/* Sums run in one order, whatever the number of draws. Blocks are as large as the registers allow and as even as the rows permit. */
+/* Sums run in one order, whatever the number of draws. Blocks are as large as the registers allow and as even
+ * as the rows permit. */
 
 #if WIDTH == 64
 enum { BLOCK = 8, COLS = 2 };
@@ -122,7 +123,8 @@ ALWAYS void outer_cols(int n, atvi_idx m, atvi_idx groups, const double *d, atvi
   }
 }
 
-/* G[n][m] += d t for any n and m: the gradient of weights whose outputs' adjoints are d and whose inputs are t. */
+/* G[n][m] += d t for any n and m: the gradient of weights whose outputs' adjoints are d and whose inputs are
+ * t. */
 static ATVI_UNUSED void outer(atvi_idx n, atvi_idx m, atvi_idx groups, const double *d, atvi_idx ds,
                               const double *t, atvi_idx ld, double *G) {
   atvi_idx blocks = (n + BLOCK - 1) / BLOCK;

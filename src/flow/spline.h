@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One coordinate of a layer: x = e^a S(z) + b with S the rational-quadratic spline of Durkan et al. (2019,
- * arXiv:1906.04032) on [-A, A], the identity outside. For *_isa.c of this folder only; one vector of draws at a time.
+ * arXiv:1906.04032) on [-A, A], the identity outside. For *_isa.c of this folder only; one vector of draws at
+ * a time.
  *
  * Notation  K bins; w, h width and height of the bin the point is in, (x_k, y_k) its left knot, t0, t1 > 0 the slopes at its
  *           knots (1 at -A and A, so that the tails join smoothly), s = h / w, q = (z - x_k) / w, r = q (1 - q).
@@ -54,8 +55,8 @@ ALWAYS vec slope(vec s, vec *dt) {
   return 1 + (vec_max((vec){0}, s) + vec_log(arg));
 }
 
-/* The bin that holds key, on the axis of the widths or (inverse) of the heights. out: raw outputs; rec: the shares and
- * what the adjoint needs. */
+/* The bin that holds key, on the axis of the widths or (inverse) of the heights. out: raw outputs; rec: the
+ * shares and what the adjoint needs. */
 ALWAYS bin find_bin(int K, double A, bool inverse, vec key, const vec *restrict out, vec *restrict rec) {
   const double even = 2 * A / K * MIN_BIN, per = 2 * A * (1 - MIN_BIN);
   const vec *pw = rec, *ph = rec + K * PER_ROW, *raw = out + (2 + 2 * K) * PER_ROW;
@@ -149,9 +150,9 @@ ALWAYS void shares_bwd(int K, double per, vec k, vec dleft, vec dsize, const vec
   for (int j = 0; j < K; j++) AT(d, j) = per * AT(p, j) * (AT(d, j) - mean);
 }
 
-/* Adjoint at the recorded point. dl is that of log dx/dz.
- * Forward: v = dx; gives back what reaches z directly. Inverse: v = dz, complete; gives back dx. In the inverse, z(x, out)
- * is implicit: dx = dz / (dx/dz), and the outputs feel -dx times their effect on x. dout: adjoints of the raw outputs. */
+/* Adjoint at the recorded point. dl is that of log dx/dz. Forward: v = dx; gives back what reaches z
+ * directly. Inverse: v = dz, complete; gives back dx. In the inverse, z(x, out) is implicit: dx = dz /
+ * (dx/dz), and the outputs feel -dx times their effect on x. dout: adjoints of the raw outputs. */
 ALWAYS vec spline_bwd(int K, double A, bool inverse, vec v, vec dl, const vec *restrict rec,
                       vec *restrict dout) {
   const vec *use = rec + 2 * K * PER_ROW;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fitting: checks, the search for the values, and everything that evaluation needs at these values; and its file. */
+/* Fitting: checks, the search for the values, and everything that evaluation needs at these values; and its
+ * file. */
 #include "gp/emulator.h"
 #include "gp/emulator_detail.h"
 #include "io/csv.h"
@@ -376,7 +377,8 @@ static atvi_status understand(atvi_ctx *ctx, const char *path, const json_t *roo
   return ok ? ATVI_OK : damaged(ctx, path);
 }
 
-/* The likelihood, which takes in every number but the counts, must be the one in the file: what was changed by hand is noticed. */
+/* The likelihood, which takes in every number but the counts, must be the one in the file: what was changed
+ * by hand is noticed. */
 static atvi_status confirm(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
                            const atvi_em_opts *opts, const double *value, const atvi_em_found *found) {
   const double tol = 1e-4; /* another BLAS rounds differently, and K may be nearly singular */

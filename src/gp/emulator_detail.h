@@ -38,9 +38,9 @@ typedef struct {
   /* c[ATVI_GP_PANEL][ATVI_EM_GROUP] (+)= a' b: a[len][ATVI_GP_PANEL], b[len][ATVI_EM_GROUP]. Sums run over
    * len in order. */
   void (*panel)(atvi_idx len, int cols, const double *a, const double *b, bool add, double *c);
-  /* The same with the transpose: c (+)= the sum over blocks a[ATVI_GP_PANEL][ATVI_GP_PANEL] of a b, one block for each
-   * ATVI_GP_PANEL of the rows b[rows][ATVI_EM_GROUP]. The second block is `stride` numbers after the first, and each later one
-   * is farther by `growth` from the one before. Sums run over rows in order. */
+  /* The same with the transpose: c (+)= the sum over blocks a[ATVI_GP_PANEL][ATVI_GP_PANEL] of a b, one block
+   * for each ATVI_GP_PANEL of the rows b[rows][ATVI_EM_GROUP]. The second block is `stride` numbers after the
+   * first, and each later one is farther by `growth` from the one before. Sums run over rows in order. */
   void (*across)(atvi_idx rows, int cols, const double *a, atvi_idx stride, atvi_idx growth, const double *b,
                  bool add, double *c);
 } atvi_gp_table;

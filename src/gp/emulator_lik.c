@@ -12,11 +12,11 @@
  *   S = y_1 y_1' + sum_i (D_i + e_i y_{i-1}) (D_i + e_i y_{i-1})' / (1 - r_i^2),   D_i = y_i - y_{i-1}
  *
  * The form with differences does not cancel if outputs are smooth and l_t is long. On a regular grid r and e
- * are the same for all i, so S = y_1 y_1' + (dd + e dy + e^2 yy) / (1 - r^2) with dd = sum D_i D_i', yy = sum y_{i-1} y_{i-1}',
- * which are computed once, and dy = sum D_i y_{i-1}' + y_{i-1} D_i' = y_m y_m' - y_1 y_1' - dd, since the squares of y telescope: an
- * evaluation then costs n^3 whatever m is. This is used for m > n. Otherwise V = K^-1 y is
- * computed, and K^-1 S K^-1 is the sum above with V instead of y; Q needs only, for each i, the three
- * products of D_i and y_{i-1} in the metric K^-1. */
+ * are the same for all i, so S = y_1 y_1' + (dd + e dy + e^2 yy) / (1 - r^2) with dd = sum D_i D_i', yy = sum
+ * y_{i-1} y_{i-1}', which are computed once, and dy = sum D_i y_{i-1}' + y_{i-1} D_i' = y_m y_m' - y_1 y_1' -
+ * dd, since the squares of y telescope: an evaluation then costs n^3 whatever m is. This is used for m > n.
+ * Otherwise V = K^-1 y is computed, and K^-1 S K^-1 is the sum above with V instead of y; Q needs only, for
+ * each i, the three products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
 #include "math/linalg.h"
 #include "math/special.h"
@@ -255,7 +255,8 @@ static in_time time_from_columns(const atvi_em_lik *lik, atvi_em_scratch *s, dou
   return o;
 }
 
-/* Lower triangle of g = K^-1 S K^-1, with squares: half of the second product is enough. g holds S until then. */
+/* Lower triangle of g = K^-1 S K^-1, with squares: half of the second product is enough. g holds S until
+ * then. */
 static void sandwich_squares(const atvi_em_lik *lik, atvi_em_scratch *s, double length) {
   enum { BLOCK = 96 };
   atvi_idx n = lik->n, ld = lik->ld;

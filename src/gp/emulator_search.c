@@ -4,8 +4,9 @@
  * The likelihood has local maxima (one explains by a nugget what another explains by a short length) and
  * plateaus (a length far beyond 1). So points of a Sobol net over plausible values are evaluated once,
  * without gradient, and L-BFGS climbs from the best of them. With many runs all of this is done on a subset
- * of them, whose maxima are near those of all runs at a fraction of the cost (n^3). From the best of these it climbs on larger and larger subsets,
- * and at last with all runs, each time with the curvature found before: a few evaluations are then enough.
+ * of them, whose maxima are near those of all runs at a fraction of the cost (n^3). From the best of these it
+ * climbs on larger and larger subsets, and at last with all runs, each time with the curvature found before:
+ * a few evaluations are then enough.
  *
  * Each start is computed by one thread alone, so results do not depend on the number of threads. */
 #include "gp/emulator_detail.h"

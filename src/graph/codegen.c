@@ -374,7 +374,8 @@ void atvi_graph_gen_ins(atvi_gen *e, int32_t i) {
     atvi_graph_gen_put(e->t, "O(s, %d%s) = v%d;\n", (int)e->slot[i], e->loop ? " + j" : "", (int)i);
 }
 
-/* Stores of one constant to neighbouring places, as in a sparse Jacobian, become a loop. Instructions taken, 0 if none. */
+/* Stores of one constant to neighbouring places, as in a sparse Jacobian, become a loop. Instructions taken,
+ * 0 if none. */
 static atvi_idx put_fill(atvi_gen *e, atvi_idx i, atvi_idx to) {
   const atvi_ins *s = &e->code->ins[i];
   atvi_idx n = 0;

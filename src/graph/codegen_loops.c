@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Generated C of programs that repeat themselves (roll.c): copies become loops over j.
  *
- * A loop is written from its first copy. Places that differ between copies are a + b j or come from a table t<instruction>_<argument>,
- * numbers from a table k<instruction>_<argument>. Values go from one piece to another through scratch: the results of a loop
- * are in neighbouring slots, which are free again after the last piece that reads them. */
+ * A loop is written from its first copy. Places that differ between copies are a + b j or come from a table
+ * t<instruction>_<argument>, numbers from a table k<instruction>_<argument>. Values go from one piece to
+ * another through scratch: the results of a loop are in neighbouring slots, which are free again after the
+ * last piece that reads them. */
 #include "graph/internal.h"
 #include <string.h>
 
@@ -82,7 +83,8 @@ static void put_tables(atvi_gen *e) {
 
 /* ---- pieces ---- */
 
-/* Short bodies are unrolled: going round takes as long as they do (60 coefficients of a row with gradient: 250 ns, unrolled 140). */
+/* Short bodies are unrolled: going round takes as long as they do (60 coefficients of a row with gradient:
+ * 250 ns, unrolled 140). */
 static void put_for(atvi_gen *e) {
   enum { SHORT = 8 };
   if (e->loop->n_ins <= SHORT) atvi_graph_gen_put(e->t, "#pragma GCC unroll 8\n");
@@ -119,7 +121,8 @@ static void put_kept(atvi_gen *e, int32_t i) {
   if (e->slot[i] >= 0) atvi_graph_gen_put(e->t, "O(s, %d) = v%d;\n", (int)e->slot[i], (int)i);
 }
 
-/* Whether link c of a chain may be in one loop with link s before it, terms being arguments k: a sum and a difference may. */
+/* Whether link c of a chain may be in one loop with link s before it, terms being arguments k: a sum and a
+ * difference may. */
 static bool in_one_run(const atvi_gen *e, const atvi_ins *s, const atvi_ins *c, int k) {
   const atvi_ins *a = &e->code->ins[s->arg[k]], *b = &e->code->ins[c->arg[k]];
   bool plus = s->op == ATVI_OP_ADD || s->op == ATVI_OP_SUB,
@@ -130,7 +133,8 @@ static bool in_one_run(const atvi_gen *e, const atvi_ins *s, const atvi_ins *c, 
          !(input && a->index2 != b->index2);
 }
 
-/* Signs of sums and differences in one loop: v + -1 * x is v - x, digit by digit. False: there are no differences among sums. */
+/* Signs of sums and differences in one loop: v + -1 * x is v - x, digit by digit. False: there are no
+ * differences among sums. */
 static bool put_signs(atvi_gen *e) {
   bool mixed = false;
   for (atvi_idx j = 1; j < e->loop->n_copy; j++) mixed = mixed || in_copy(e, j)->op != in_copy(e, 0)->op;
@@ -174,7 +178,8 @@ static void put_chain(atvi_gen *e, const atvi_piece *p) {
 
 static int32_t top_of(const atvi_piece_sum *sum) { return sum->link[sum->n - 1]; }
 
-/* A loop, and what it adds up. A sum of its own copies begins with what adds nothing: -0, not 0, for -0 + -0 is -0. */
+/* A loop, and what it adds up. A sum of its own copies begins with what adds nothing: -0, not 0, for -0 + -0
+ * is -0. */
 static void put_loop(atvi_gen *e, const atvi_piece *p) {
   const atvi_ins *ins = e->code->ins;
   for (atvi_idx k = 0; k < p->n_sum; k++) {

@@ -4,8 +4,8 @@
  * cannot be used (no home, not ours, read-only, full) the code is compiled in a temporary folder
  * for this run only. Whatever goes wrong ends in a reason, never in an error.
  *
- * A compiler is a group of processes: the driver starts others, which outlive it unless the group is killed. It is killed when its
- * time is over, when the user asks to stop, and, by a guard, when we die before it. */
+ * A compiler is a group of processes: the driver starts others, which outlive it unless the group is killed.
+ * It is killed when its time is over, when the user asks to stop, and, by a guard, when we die before it. */
 #include "core/guard.h"
 #include "graph/internal.h"
 #include <dirent.h>
@@ -78,7 +78,8 @@ static const char *cache_dir(atvi_pool *pool, const char *dir, char *why, size_t
   return path;
 }
 
-/* Where folders that hold a compilation are: dir, or the system's place for temporary files. *prefix: how their names begin. */
+/* Where folders that hold a compilation are: dir, or the system's place for temporary files. *prefix: how
+ * their names begin. */
 static const char *temp_place(const char *dir, const char **prefix) {
   const char *tmp = getenv("TMPDIR");
   *prefix = dir ? "tmp-" : "atvi-cc-";
@@ -197,8 +198,9 @@ static void *cache_load(atvi_pool *pool, const char *path, const char *key, char
 /* ---- the compiler ---- */
 
 static const double time_limit_s = 60;
-/* Bytes of source above which there is no compiling. GCC 12 takes 7 s and 160 MB per MB of straight-line code (atvi check of sums of 400
- * to 14400 terms: 0.04 MB 0.2 s, 0.67 MB 4.7 s, 1.5 MB 11 s), so that this is a third of the time limit on an idle machine. */
+/* Bytes of source above which there is no compiling. GCC 12 takes 7 s and 160 MB per MB of straight-line code
+ * (atvi check of sums of 400 to 14400 terms: 0.04 MB 0.2 s, 0.67 MB 4.7 s, 1.5 MB 11 s), so that this is a
+ * third of the time limit on an idle machine. */
 static const size_t SOURCE_MAX = (size_t)3 << 20;
 
 /* -O1 takes 2/3 of the time of -O2 and its code runs as fast; but what GCC calls expensive is needed: fused

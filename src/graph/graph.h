@@ -4,10 +4,10 @@
  * A graph holds scalar expressions. A node is an operation on earlier nodes; equal nodes are
  * one node (hash-consing), constants are folded, and the safe identities (x+0, x*1, x*0, x-x,
  * --x, x/1, pow by small whole numbers and 1/2, select of a constant condition) are applied as nodes are made.
- * Logarithms of exponentials are taken before the exponentials overflow or vanish (simplify.c), so that log(1 - invlogit(x))
- * or log(a*exp(x) + b) is right for every x.
- * Leaves are constants and inputs; an input is (kind, index), where kinds are small numbers
- * whose meaning is the client's (parameter, state, time, ...). Truth values are 0 and 1.
+ * Logarithms of exponentials are taken before the exponentials overflow or vanish (simplify.c), so that log(1
+ * - invlogit(x)) or log(a*exp(x) + b) is right for every x. Leaves are constants and inputs; an input is
+ * (kind, index), where kinds are small numbers whose meaning is the client's (parameter, state, time, ...).
+ * Truth values are 0 and 1.
  *
  * A program (program.h) computes a list of nodes from arrays of inputs, for ATVI_LANES
  * points at once. The graph is append-only; nodes never change. */
@@ -72,10 +72,11 @@ typedef enum {
   ATVI_OP_SELECT, /* a != 0 ? b : c; the branch not taken never spoils value or derivative */
   /* up to four arguments: the functions of ATVI_FN_*, in `index`; value or one partial derivative, see below */
   ATVI_OP_FN,
-  /* A list of `index` nodes, not a number: its elements if there are up to four, else three and the list of the others. */
+  /* A list of `index` nodes, not a number: its elements if there are up to four, else three and the list of
+   * the others. */
   ATVI_OP_LIST,
-  /* arg[0]: a number known to the client, rounded; arg[1]: a list. The element of that number, counted from 0; beyond the
-   * ends of the list its first or last one. The derivative with respect to arg[0] is 0. */
+  /* arg[0]: a number known to the client, rounded; arg[1]: a list. The element of that number, counted from
+   * 0; beyond the ends of the list its first or last one. The derivative with respect to arg[0] is 0. */
   ATVI_OP_PICK,
   ATVI_OP_COUNT
 } atvi_op;
@@ -129,13 +130,14 @@ atvi_node atvi_graph_op2(atvi_graph *g, atvi_op op, atvi_node a, atvi_node b);
 atvi_node atvi_graph_select(atvi_graph *g, atvi_node cond, atvi_node a, atvi_node b);
 atvi_node atvi_graph_fn(atvi_graph *g, atvi_fn fn, int derivative, int n_arg, const atvi_node *arg);
 atvi_node atvi_graph_sum(atvi_graph *g, atvi_idx n, const atvi_node *x); /* balanced; 0 for n = 0 */
-/* x[round(index)], n >= 1. A program reads one element, whatever n is, if the elements are neighbouring inputs of one kind; for other
- * elements see atvi_graph_place_lists. */
+/* x[round(index)], n >= 1. A program reads one element, whatever n is, if the elements are neighbouring
+ * inputs of one kind; for other elements see atvi_graph_place_lists. */
 atvi_node atvi_graph_pick(atvi_graph *g, atvi_idx n, const atvi_node *x, atvi_node index);
 
 /* x = coef * exp(expo), as far as x is made of exponentials; false (and nothing set) where it has none. */
 bool atvi_graph_split(atvi_graph *g, atvi_node x, atvi_node *coef, atvi_node *expo);
-/* log(coef[0] exp(expo[0]) + coef[1] exp(expo[1])); any signs of the coefficients that leave the sum positive. */
+/* log(coef[0] exp(expo[0]) + coef[1] exp(expo[1])); any signs of the coefficients that leave the sum
+ * positive. */
 atvi_node atvi_graph_log_sum(atvi_graph *g, const atvi_node coef[2], const atvi_node expo[2]);
 
 atvi_idx atvi_graph_size(const atvi_graph *g);
@@ -152,7 +154,8 @@ uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x);
 void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
                     atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad);
 
-/* What a PICK of neighbouring wrt hands to one of them: grad[first + index] += value, where index is in 0..n-1. */
+/* What a PICK of neighbouring wrt hands to one of them: grad[first + index] += value, where index is in
+ * 0..n-1. */
 typedef struct {
   atvi_idx first, n;
   atvi_node index, value;
@@ -164,8 +167,8 @@ typedef struct {
   atvi_idx n, cap;
 } atvi_scatters;
 
-/* As atvi_graph_vjp, but what such PICKs contribute is not in grad: it is appended to scatters, one entry per PICK. (Without them every element
- * of the list has a term of its own.) */
+/* As atvi_graph_vjp, but what such PICKs contribute is not in grad: it is appended to scatters, one entry per
+ * PICK. (Without them every element of the list has a term of its own.) */
 void atvi_graph_vjp_scatter(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
                             atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad, atvi_scatters *scatters);
 
@@ -173,21 +176,23 @@ void atvi_graph_vjp_scatter(atvi_graph *g, atvi_idx n_out, const atvi_node *out,
 void atvi_graph_substitute(atvi_graph *g, atvi_idx n, atvi_node *x, atvi_idx n_sub, const atvi_node *from,
                            const atvi_node *to);
 
-/* Moves loop-invariant work out: in x[n], every largest subexpression that is neither a constant nor depends on a kind
- * outside the mask `kinds` is replaced, in place, by input (hoist_kind, k). Subexpressions found are appended
- * to hoisted[*n_hoisted ...], of capacity cap; equal ones (also from earlier calls with the same list) share
- * one k. Plain inputs count as subexpressions too. If cap is too small the graph is marked failed. */
+/* Moves loop-invariant work out: in x[n], every largest subexpression that is neither a constant nor depends
+ * on a kind outside the mask `kinds` is replaced, in place, by input (hoist_kind, k). Subexpressions found
+ * are appended to hoisted[*n_hoisted ...], of capacity cap; equal ones (also from earlier calls with the same
+ * list) share one k. Plain inputs count as subexpressions too. If cap is too small the graph is marked
+ * failed. */
 void atvi_graph_hoist(atvi_graph *g, atvi_idx n, atvi_node *x, uint32_t kinds, int hoist_kind, atvi_idx cap,
                       atvi_node *hoisted, atvi_idx *n_hoisted);
 
-/* Lays out lists: in x[n], every list that is picked from becomes, in place, neighbouring inputs of that kind, whose values, the list's
- * elements, are appended to placed[*n_placed ...], of capacity cap, or found there. Lists whose PICK depends on the kinds of its elements alone
- * stay: the PICK as a whole is invariant where they are. If cap is too small the graph is marked failed. */
+/* Lays out lists: in x[n], every list that is picked from becomes, in place, neighbouring inputs of that
+ * kind, whose values, the list's elements, are appended to placed[*n_placed ...], of capacity cap, or found
+ * there. Lists whose PICK depends on the kinds of its elements alone stay: the PICK as a whole is invariant
+ * where they are. If cap is too small the graph is marked failed. */
 void atvi_graph_place_lists(atvi_graph *g, atvi_idx n, atvi_node *x, int kind, atvi_idx cap,
                             atvi_node *placed, atvi_idx *n_placed);
 
-/* Value of one node at a point; inputs[kind][index]. The slow, obvious way, recursion-free: oracle for the rest.
- * Errors: ENOMEM. */
+/* Value of one node at a point; inputs[kind][index]. The slow, obvious way, recursion-free: oracle for the
+ * rest. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_graph_value(atvi_ctx *ctx, const atvi_graph *g, atvi_node x,
                                           const double *const *inputs, double *value);
 

@@ -83,8 +83,8 @@ typedef struct {
       own; /* the first link adds the terms of two copies, so that n is one less than their number; else it adds to another value */
 } atvi_piece_sum;
 
-/* n_copy copies of n_ins instructions (one, unless it is a loop or a chain), which differ only in the inputs, values and numbers they read and
- * in where they store. No copy reads what another one computes. */
+/* n_copy copies of n_ins instructions (one, unless it is a loop or a chain), which differ only in the inputs,
+ * values and numbers they read and in where they store. No copy reads what another one computes. */
 typedef struct {
   bool chain; /* one copy, in which each instruction adds one more term to the result of the one before it */
   int start;  /* of a chain: argument of the first link that it adds to */
@@ -100,9 +100,11 @@ typedef struct {
   int32_t *of;       /* [instructions] piece of each; -1: a number or an input */
 } atvi_pieces;
 
-/* Divides code into pieces, where loops spare enough of it: n is 0 where they do not. Owned by pool; false on ENOMEM. */
+/* Divides code into pieces, where loops spare enough of it: n is 0 where they do not. Owned by pool; false on
+ * ENOMEM. */
 bool atvi_graph_roll(atvi_pool *pool, const atvi_graph_code *code, atvi_pieces *out);
-/* Which argument of link k of a chain is the term that is added; the other is the result of the link before it, or start. */
+/* Which argument of link k of a chain is the term that is added; the other is the result of the link before
+ * it, or start. */
 static inline int atvi_graph_term(const atvi_graph_code *code, const int32_t *link, int start, atvi_idx k) {
   return k == 0 ? 1 - start : code->ins[link[k]].arg[0] == link[k - 1] ? 1 : 0;
 }
@@ -118,8 +120,8 @@ enum {
 
 typedef struct {
   uint8_t op, index, index2;
-  /* Operands: base and offset in groups of lanes (SPLAT: in doubles). PICK: index, first element, count; SCATTER: index, value,
-   * count. */
+  /* Operands: base and offset in groups of lanes (SPLAT: in doubles). PICK: index, first element, count;
+   * SCATTER: index, value, count. */
   uint32_t dst, arg[4];
 } atvi_istep;
 
@@ -205,7 +207,8 @@ void atvi_graph_gen_ins(atvi_gen *e, int32_t i);
 void atvi_graph_gen_head(atvi_gen *e); /* of the function of a part */
 extern const char *const atvi_graph_gen_infix[ATVI_OP_COUNT], *const atvi_graph_gen_inline[ATVI_OP_COUNT];
 
-/* Where argument k of s is read, an index of an input or a slot; ATVI_GEN_TO: where s stores. In a loop, as a function of j. */
+/* Where argument k of s is read, an index of an input or a slot; ATVI_GEN_TO: where s stores. In a loop, as a
+ * function of j. */
 enum { ATVI_GEN_TO = -1 };
 void atvi_graph_gen_place(atvi_gen *e, const atvi_ins *s, int k);
 /* Whether argument k of s, a number, is another one in other copies. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* From nodes to straight-line code.
  *
- * Instructions come in depth-first order from the outputs, each output stored as soon as it is
- * known: values live briefly, and nothing is computed that no output needs. Where several
- * divisions have the same denominator it is inverted once, and a constant one always: id n + b stands for 1 / node b.
- * (a / b and a * (1 / b) differ by rounding only, unless b is so small, below 6e-309, that its inverse overflows.)
- * Rounding matters where a step may lie, below floor, sign and comparisons: divisions there stay exact. */
+ * Instructions come in depth-first order from the outputs, each output stored as soon as it is known: values
+ * live briefly, and nothing is computed that no output needs. Where several divisions have the same
+ * denominator it is inverted once, and a constant one always: id n + b stands for 1 / node b. (a / b and a *
+ * (1 / b) differ by rounding only, unless b is so small, below 6e-309, that its inverse overflows.) Rounding
+ * matters where a step may lie, below floor, sign and comparisons: divisions there stay exact. */
 #include "graph/internal.h"
 #include <math.h>
 #include <string.h>
@@ -156,8 +156,8 @@ static bool sign_is_safe(const lower *w, atvi_node x) {
   return op == ATVI_OP_MUL || op == ATVI_OP_DIV;
 }
 
-/* Whether small errors of argument k become large ones, or, with exact set, are handed on. A select asks only whether
- * its condition is 0. */
+/* Whether small errors of argument k become large ones, or, with exact set, are handed on. A select asks only
+ * whether its condition is 0. */
 static bool wants_exact(const lower *w, const atvi_gnode *x, int k, bool exact) {
   switch (x->op) {
   case ATVI_OP_FLOOR: return true;

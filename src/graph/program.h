@@ -52,9 +52,10 @@ static inline void atvi_graph_prog_run(const atvi_prog *p, double *scratch, cons
   p->fn(p->self, scratch, in, out);
 }
 
-/* Forward mode: with n_in and n_out slots, program i of a module of tangents has in[n_in + k], the tangent of slot k in the same layout (NULL:
- * 0, as that of uniform slots is), and stores or adds the tangents of its results, d/de result(in + e tangent) at e = 0, to out[n_out + k].
- * Values are in out[k]. Conventions at kinks are those of atvi_graph_vjp, whose results it exists to test. */
+/* Forward mode: with n_in and n_out slots, program i of a module of tangents has in[n_in + k], the tangent of
+ * slot k in the same layout (NULL: 0, as that of uniform slots is), and stores or adds the tangents of its
+ * results, d/de result(in + e tangent) at e = 0, to out[n_out + k]. Values are in out[k]. Conventions at
+ * kinks are those of atvi_graph_vjp, whose results it exists to test. */
 typedef struct {
   bool compile;          /* false: interpret */
   bool tangent;          /* the programs give directional derivatives too, see below; interpreted */
@@ -71,8 +72,9 @@ typedef struct {
 
 typedef struct atvi_module atvi_module;
 
-/* Makes programs of graph nodes. The graph may be freed afterwards. Where no compiler works the module
- * is interpreted and info says why. Errors: EINVAL (a node needs an input that is in no slot, a tangent of scattered sums), ENOMEM. */
+/* Makes programs of graph nodes. The graph may be freed afterwards. Where no compiler works the module is
+ * interpreted and info says why. Errors: EINVAL (a node needs an input that is in no slot, a tangent of
+ * scattered sums), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_graph_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n,
                                                const atvi_prog_spec *spec, const atvi_module_opts *opts,
                                                atvi_module **out, atvi_module_info *info);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops found again in straight-line code.
  *
- * Arrays are unrolled when a model is read, so that a prior of 1000 elements is 1000 copies of a few instructions, and a
- * compiler takes seconds over them. Copies that differ only in which inputs, values and numbers they read, and where they store, become one
- * piece: a loop. What they compute, and in which order terms are added, stays as it is.
+ * Arrays are unrolled when a model is read, so that a prior of 1000 elements is 1000 copies of a few
+ * instructions, and a compiler takes seconds over them. Copies that differ only in which inputs, values and
+ * numbers they read, and where they store, become one piece: a loop. What they compute, and in which order
+ * terms are added, stays as it is.
  *
  *   cones    Each value that several others use, each store and each operand of a long sum is the head of a cone: itself and all
  *            that is computed for it alone. A cone reads heads of other cones, inputs and numbers.
@@ -17,8 +18,8 @@
 
 /* Loops that become one.
  *
- * Loops with as many copies, each of which reads one copy of the other, need not pass their values on through memory: copy by copy they
- * are one loop. So is a chain that adds up what the copies of a loop compute.
+ * Loops with as many copies, each of which reads one copy of the other, need not pass their values on through
+ * memory: copy by copy they are one loop. So is a chain that adds up what the copies of a loop compute.
  *
  *   times   Pieces of one instruction have even times, loops and chains odd ones, each as early as what they read permits; a
  *           piece never reads another loop of its own time. What is read latest is of one time: if that is one loop, and the copies fit,
@@ -64,7 +65,8 @@ static atvi_idx run_length(const fusion *f, const atvi_piece *x, atvi_idx from, 
   return to - from;
 }
 
-/* A chain that adds up all copies of a loop, one that it begins with among them: the sum then begins with what adds nothing. */
+/* A chain that adds up all copies of a loop, one that it begins with among them: the sum then begins with
+ * what adds nothing. */
 static bool begins_with_copy(const fusion *f, const atvi_piece *x, atvi_idx n, int32_t loop) {
   const atvi_ins *s = link_of(f, x, 0);
   return is_commutative(s) && f->p->of[s->arg[x->start]] == loop && f->p->piece[loop].n_copy == n + 1;
@@ -136,8 +138,8 @@ static int32_t latest_read(fusion *f, int32_t q) {
   return loop;
 }
 
-/* Whether argument k of instruction m of q reads the same piece of the loop in every copy: a loop that others have joined computes several
- * values in each copy, and which of them is read is written down once. */
+/* Whether argument k of instruction m of q reads the same piece of the loop in every copy: a loop that others
+ * have joined computes several values in each copy, and which of them is read is written down once. */
 static bool reads_alike(const fusion *f, const atvi_piece *x, atvi_idx m, int k, int32_t loop) {
   int32_t a = f->p->of[f->ins[x->ins[m]].arg[k]], b = f->p->of[f->ins[x->ins[m % x->n_ins]].arg[k]];
   bool here = a >= 0 && f->into[a] == loop, first = b >= 0 && f->into[b] == loop;
@@ -382,7 +384,8 @@ static void find_cones(roll *r) {
 
 /* ---- cones of the same form ---- */
 
-/* What copies of an instruction have in common. Elements of lists are left alone: their places are part of the instruction. */
+/* What copies of an instruction have in common. Elements of lists are left alone: their places are part of
+ * the instruction. */
 static uint64_t form_of(const roll *r, int32_t i) {
   const atvi_ins *s = &r->ins[i];
   uint64_t x = (uint64_t)s->op << 8 | s->n_arg;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Folding and identities, applied as nodes are made.
  *
- * Canonical forms: a constant comes first in + and *, other arguments in order of age; signs
- * move outward (-a * b is -(a b), a + -b is a - b), and into constants (-(c a) is (-c) a, -a / c is a / -c);
- * x - c is -c + x; x / c is (1/c) x where 1/c is exact (elsewhere floor(x / 49) would be 0 at 49: see lower.c);
- * (1/b) a is a / b, so that code generation sees all divisions by one b together. Every rule makes a
- * smaller or more canonical expression, hence the mutual recursion ends at once.
+ * Canonical forms: a constant comes first in + and *, other arguments in order of age; signs move outward (-a
+ * * b is -(a b), a + -b is a - b), and into constants (-(c a) is (-c) a, -a / c is a / -c); x - c is -c + x;
+ * x / c is (1/c) x where 1/c is exact (elsewhere floor(x / 49) would be 0 at 49: see lower.c); (1/b) a is a /
+ * b, so that code generation sees all divisions by one b together. Every rule makes a smaller or more
+ * canonical expression, hence the mutual recursion ends at once.
  *
- * Logarithms. exp(x) overflows or vanishes long before its logarithm does, so a logarithm looks at what its argument is made
- * of: split() writes it as coef * exp(expo), and log, log1p and xlogy then need the logarithm of coef alone. Sums of positive
- * multiples of exponentials are LOG_ADD; other sums are scaled by their largest exponential. The scale is rounded by FLOOR,
- * whose derivative is 0, as is that of the sum with respect to its scale. a / (a + b) is INVLOGIT(log a - log b) where a and b
- * are positive multiples of exponentials, and 1 - INVLOGIT(x) is INVLOGIT(-x), so that probabilities near 1 keep their
- * complements. */
+ * Logarithms. exp(x) overflows or vanishes long before its logarithm does, so a logarithm looks at what its
+ * argument is made of: split() writes it as coef * exp(expo), and log, log1p and xlogy then need the
+ * logarithm of coef alone. Sums of positive multiples of exponentials are LOG_ADD; other sums are scaled by
+ * their largest exponential. The scale is rounded by FLOOR, whose derivative is 0, as is that of the sum with
+ * respect to its scale. a / (a + b) is INVLOGIT(log a - log b) where a and b are positive multiples of
+ * exponentials, and 1 - INVLOGIT(x) is INVLOGIT(-x), so that probabilities near 1 keep their complements. */
 #include "graph/internal.h"
 #include <float.h>
 #include <math.h>
@@ -92,7 +92,8 @@ static power split(atvi_graph *g, atvi_node x, int *looks);
 
 enum { TINY_HAZARD = -20 }; /* log h below which 1 - exp(-h) is h (1 - h/2) to the last digit */
 
-/* 1 - exp(-h) for h = exp(x), the probability of a complementary log-log link: about h, and lost, where h is small. */
+/* 1 - exp(-h) for h = exp(x), the probability of a complementary log-log link: about h, and lost, where h is
+ * small. */
 static power hazard(atvi_graph *g, atvi_node h, atvi_node x) {
   atvi_node small = atvi_graph_op2(g, ATVI_OP_MIN, x, constant(g, 0));
   atvi_node plain = mul(g, neg(g, op1(g, ATVI_OP_EXPM1, neg(g, h))), op1(g, ATVI_OP_EXP, neg(g, small)));
@@ -187,7 +188,8 @@ static atvi_node make_log(atvi_graph *g, atvi_node a) {
   return atvi_graph_split(g, a, &c, &e) ? add(g, e, log_coef(g, c)) : raw1(g, ATVI_OP_LOG, a);
 }
 
-/* log(1 + c exp(e)) = m + log(exp(-m) + c exp(e - m)) with the whole number m = max(0, e), or the next below it. */
+/* log(1 + c exp(e)) = m + log(exp(-m) + c exp(e - m)) with the whole number m = max(0, e), or the next below
+ * it. */
 static atvi_node make_log1p(atvi_graph *g, atvi_node a) {
   power p;
   atvi_node minus = is_op(g, a, ATVI_OP_NEG) ? arg(g, a, 0) : ATVI_NODE_NONE;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Forward mode: the interpreter's steps on dual numbers, value and tangent.
  *
- * The tangent of a step is the sum over its arguments of partial derivative times tangent, each written down here as a number and
- * not taken from the nodes of vjp.c: it is what these are tested against. An argument whose tangent or whose
- * partial derivative is 0 contributes nothing, however singular the other of them is. It is plain, lane by lane, since only tests of gradients ask for it. */
+ * The tangent of a step is the sum over its arguments of partial derivative times tangent, each written down
+ * here as a number and not taken from the nodes of vjp.c: it is what these are tested against. An argument
+ * whose tangent or whose partial derivative is 0 contributes nothing, however singular the other of them is.
+ * It is plain, lane by lane, since only tests of gradients ask for it. */
 #include "graph/internal.h"
 #include "math/special.h"
 #include <math.h>

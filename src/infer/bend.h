@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A frame that follows a curved ridge.
  *
- * Where only the product of two parameters is known, say, the posterior is a thin ridge, and it is straight in no frame x = shift + chol y
- * if one of the two has bounds. So y is bent before: along a direction v, a unit vector, all else is displaced by a polynomial of how far one is,
+ * Where only the product of two parameters is known, say, the posterior is a thin ridge, and it is straight
+ * in no frame x = shift + chol y if one of the two has bounds. So y is bent before: along a direction v, a
+ * unit vector, all else is displaced by a polynomial of how far one is,
  *
  *     y' = y + b_2 u^2 + b_3 u^3 + ...,   u = 4 tanh(v'y / 4),   v'b = 0
  *
- * which is one-to-one with Jacobian 1, and linear far out. Several bends, each along another direction, follow each other. */
+ * which is one-to-one with Jacobian 1, and linear far out. Several bends, each along another direction,
+ * follow each other. */
 #ifndef ATVI_INFER_BEND_H
 #define ATVI_INFER_BEND_H
 

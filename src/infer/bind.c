@@ -208,7 +208,8 @@ const char *atvi_fit_method_word(atvi_idx i, const char *what) {
 /* time: of what there is, that of the check. */
 static const double CHECK_SHARE = 0.1;
 
-/* A gradient that someone has written by hand; a wrong one costs minutes, and ends in chains that do not agree. */
+/* A gradient that someone has written by hand; a wrong one costs minutes, and ends in chains that do not
+ * agree. */
 static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *p) {
   atvi_evaluator *ev;
   bool own = target && target->ops && target->ops->eval == eval;

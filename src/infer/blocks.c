@@ -16,7 +16,8 @@ static void find_owners(const atvi_target *t, atvi_idx *owner) {
 
 static bool is_common(const atvi_target *t, atvi_idx u) { return t->unit[u].name[0] == 0; }
 
-/* Units that share parameters other than common ones are taken together; one without parameters of its own is common. */
+/* Units that share parameters other than common ones are taken together; one without parameters of its own is
+ * common. */
 static atvi_idx number_units(const atvi_target *t, const atvi_idx *owner, atvi_idx *up, atvi_idx *block) {
   atvi_idx n = 0;
   for (atvi_idx u = 0; u < t->n_unit; u++) up[u] = u;

@@ -279,7 +279,8 @@ static atvi_idx width_of(const atvi_kin *k, const double *scale, const double *g
   return width;
 }
 
-/* What is left out is added to the diagonal: the difference is diagonally dominant, so that G has no negative eigenvalue if g has none. */
+/* What is left out is added to the diagonal: the difference is diagonally dominant, so that G has no negative
+ * eigenvalue if g has none. */
 static void cut(const atvi_kin *k, double *g) {
   for (atvi_idx i = 0; i < k->n; i++) {
     g[i * k->n + i] += beyond(k->n, g, i, k->width);

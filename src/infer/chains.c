@@ -130,8 +130,8 @@ static double log_density(const atvi_chains *c, atvi_idx chain, atvi_idx i) {
   return atvi_infer_chains_row(c, c->d, chain)[i] + atvi_infer_chains_row(c, c->d + 1, chain)[i];
 }
 
-/* Log mass of the region that a chain has seen, up to a constant: at most its mean log density and the entropy of a normal with its
- * variances. -inf: it stood still. */
+/* Log mass of the region that a chain has seen, up to a constant: at most its mean log density and the
+ * entropy of a normal with its variances. -inf: it stood still. */
 static double mass_seen(const atvi_chains *c, atvi_kept kept, atvi_idx chain) {
   double mass = 0;
   for (atvi_idx i = 0; i < kept.n; i++) mass += log_density(c, chain, kept.first + i) / (double)kept.n;
@@ -219,7 +219,8 @@ static bool judge(atvi_chains *c) {
 }
 
 /* A chain may get caught in a hollow that holds next to none of the posterior. It would stay there, and the
- * run would never end. Modes that matter are far above ATVI_HOPELESS: they keep their chains, and R-hat shows them. */
+ * run would never end. Modes that matter are far above ATVI_HOPELESS: they keep their chains, and R-hat shows
+ * them. */
 bool atvi_infer_chains_move_lost(atvi_chains *c) {
   double *mass = c->lost.mass;
   atvi_idx best = 0;

@@ -109,7 +109,8 @@ enum {
   /* input: largest effective size that can be asked for: all draws are kept in memory */
   ATVI_CHAINS_ESS_MOST = 100000
 };
-/* States per chain that the criteria need, and for which there is always room: by chance R-hat of n states is off by up to 1 / n. */
+/* States per chain that the criteria need, and for which there is always room: by chance R-hat of n states is
+ * off by up to 1 / n. */
 #define ATVI_CHAINS_JUDGED ((atvi_idx)(1 / ATVI_SLIGHT))
 
 /* What the methods have in common; max_iter is that of ram. */
@@ -142,8 +143,8 @@ typedef struct {
   /* as in atvi_chains and atvi_chains_plan */
   double begun_s, before, reported;
 } atvi_nuts_from;
-/* Ready for atvi_infer_chains_on; all of it is the pool's. Beyond log prior and log likelihood a state has log pi and y[d]. *out is NULL
- * where no start has a gradient, and on error. Errors: ENOMEM. */
+/* Ready for atvi_infer_chains_on; all of it is the pool's. Beyond log prior and log likelihood a state has
+ * log pi and y[d]. *out is NULL where no start has a gradient, and on error. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_nuts_begin_from(atvi_ctx *ctx, atvi_evaluator *ev, atvi_pool *pool,
                                                     const atvi_nuts_from *from, atvi_chains **out);
 
@@ -170,7 +171,8 @@ typedef struct {
   void (*copy)(void *self, atvi_idx to, atvi_idx from);
   /* Adds what the method knows. */
   void (*made)(const void *self, atvi_made *made);
-  /* Names everything that run, warm_up and not_passed change, in the pause between two blocks. NULL: an interrupted run begins again. */
+  /* Names everything that run, warm_up and not_passed change, in the pause between two blocks. NULL: an
+   * interrupted run begins again. */
   atvi_state_fn *state;
   /* Frees what is not in the pool. NULL: nothing. */
   void (*end)(void *self);
@@ -287,15 +289,15 @@ ATVI_CHECKED atvi_status atvi_infer_chains_sample(atvi_chains *c, const atvi_cha
 
 /* Its pieces. Open takes the store from the pool, with options and plan set. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_chains_open(atvi_chains *c);
-/* Warm-up if it is still to come, then to the next checkpoint. Returns whether the run is over, and how in *end. */
+/* Warm-up if it is still to come, then to the next checkpoint. Returns whether the run is over, and how in
+ * *end. */
 bool atvi_infer_chains_on(atvi_chains *c, atvi_end *end);
 /* All of it, until the criteria are met or a limit is. */
 atvi_end atvi_infer_chains_loop(atvi_chains *c);
 /* Judges every parameter at the present iteration: how far the criteria are met, above 1: they are. */
 double atvi_infer_chains_outlook(atvi_chains *c);
-/* DRAWS of the states that count, with derived quantities. end: what is said of fewer than ATVI_CONVERGE_LEAST
- * per chain.
- * Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
+/* DRAWS of the states that count, with derived quantities. end: what is said of fewer than
+ * ATVI_CONVERGE_LEAST per chain. Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
 ATVI_CHECKED atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out);
 
 /* For methods. */

@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Draws per part, whatever the number of threads. Parts of 8 keep twice as many threads busy, but cost a flow more per draw (7 % of a fit to the
- * common cold), so that they are for runs that cost much more than the flow. */
+/* Draws per part, whatever the number of threads. Parts of 8 keep twice as many threads busy, but cost a flow
+ * more per draw (7 % of a fit to the common cold), so that they are for runs that cost much more than the
+ * flow. */
 enum { GRAD_PART = 2 * ATVI_LANES, DEAR_PART = ATVI_LANES, DRAW_PART = ATVI_BATCH / 2 };
 #define SERIAL_S 1e-4 /* time: seconds of a job that is not worth waking other threads */
 
@@ -143,7 +144,8 @@ void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, co
   if (m->bend.n > 0) atvi_infer_bend_x(&m->bend, d, n, y, x);
 }
 
-/* chol^T dx, in place, row by row of the factor: a row of dx is scaled when those after it are still to be added. */
+/* chol^T dx, in place, row by row of the factor: a row of dx is scaled when those after it are still to be
+ * added. */
 void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *dx) {
   for (atvi_idx i = 0; i < d; i++) {
     double *restrict from = dx + i * n;
@@ -172,7 +174,8 @@ void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, c
   if (m->bend.n > 0) atvi_infer_bend_back(&m->bend, d, n, y);
 }
 
-/* Radii of base draws are chi with d degrees of freedom; the wide part is a standard deviation and a half of its square out. */
+/* Radii of base draws are chi with d degrees of freedom; the wide part is a standard deviation and a half of
+ * its square out. */
 double atvi_infer_guard_scale2(atvi_idx d) { return 1 + 2 / sqrt((double)d); }
 
 static bool guarded(const atvi_elbo *e, bool guard) { return guard && e->family->n_base == e->family->d; }
@@ -186,8 +189,8 @@ void atvi_infer_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double 
   }
 }
 
-/* The last of a lot, not every so many-th: the low digits of a Sobol point's number are the high ones of its coordinates,
- * while runs of consecutive points are spread over all of space. */
+/* The last of a lot, not every so many-th: the low digits of a Sobol point's number are the high ones of its
+ * coordinates, while runs of consecutive points are spread over all of space. */
 static bool stretched(const atvi_elbo_lot *lot, atvi_idx draw) {
   return draw >= lot->n - lot->n / ATVI_GUARD;
 }
@@ -241,9 +244,10 @@ static void run(const atvi_elbo *e, atvi_idx n, void (*fn)(void *, atvi_idx, int
     atvi_parallel(e->ctx, n, fn, j);
 }
 
-/* Failed draws are no part of the mean, so q would gain by sending its mass where runs fail. What it gains is -log of the share of
- * draws that succeed; the objective is the ELBO of q given success, mean + log share, and the gradient of the second term is that of log q,
- * at fixed points, over the failed draws: the total derivative less the path. */
+/* Failed draws are no part of the mean, so q would gain by sending its mass where runs fail. What it gains is
+ * -log of the share of draws that succeed; the objective is the ELBO of q given success, mean + log share,
+ * and the gradient of the second term is that of log q, at fixed points, over the failed draws: the total
+ * derivative less the path. */
 static void push_back(const atvi_elbo *e, const atvi_member *m, seat *s, atvi_idx n) {
   const atvi_family *f = e->family;
   f->ops->score(f->self, m->phi, s->work, s->theta);
@@ -291,7 +295,8 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
   sum->busy_s = atvi_clock_s() - begun;
 }
 
-/* grad[size] = scale times the sum over parts, in order. In stretches of fixed length, which compilers keep in registers. */
+/* grad[size] = scale times the sum over parts, in order. In stretches of fixed length, which compilers keep
+ * in registers. */
 static void add_parts(const atvi_elbo *e, atvi_idx n_part, double scale, double *restrict grad) {
   enum { LONG = 2 * ATVI_LANES };
   const atvi_idx size = e->family->size;
@@ -313,9 +318,9 @@ static void add_parts(const atvi_elbo *e, atvi_idx n_part, double scale, double 
   }
 }
 
-/* A draw far out, where the density falls off a cliff, must not drown all others: the next batch holds such gradients to a multiple of
- * the ninth decile of this one's lengths, or of that of a standard normal distribution, if it is longer. Near the optimum none is that
- * long. */
+/* A draw far out, where the density falls off a cliff, must not drown all others: the next batch holds such
+ * gradients to a multiple of the ninth decile of this one's lengths, or of that of a standard normal
+ * distribution, if it is longer. Near the optimum none is that long. */
 /* sorted has room for the scratch of the sort. */
 static void set_limit(atvi_elbo *e) {
   atvi_idx n = 0;
@@ -371,7 +376,8 @@ static void weigh_item(void *arg, atvi_idx item, int worker) {
   }
 }
 
-/* Weighted path gradient of a share of the draws, which are made again: the family's record holds one part only. */
+/* Weighted path gradient of a share of the draws, which are made again: the family's record holds one part
+ * only. */
 static void forward_item(void *arg, atvi_idx item, int worker) {
   const job *j = arg;
   atvi_elbo *e = j->e;

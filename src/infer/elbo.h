@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The objective of variational inference on batches: draws of q, log pi and log q there, and the gradient of the ELBO.
+/* The objective of variational inference on batches: draws of q, log pi and log q there, and the gradient of
+ * the ELBO.
  *
- * q is a member of a family (family.h) in a frame: x = shift + chol y, y from the family. Work is cut into parts of fixed size that
- * run on the context's threads; sums over parts are taken in order, so that results do not depend on the threads. */
+ * q is a member of a family (family.h) in a frame: x = shift + chol y, y from the family. Work is cut into
+ * parts of fixed size that run on the context's threads; sums over parts are taken in order, so that results
+ * do not depend on the threads. */
 #ifndef ATVI_INFER_ELBO_H
 #define ATVI_INFER_ELBO_H
 
@@ -23,12 +25,13 @@ typedef struct {
   atvi_bend bend;
 } atvi_member;
 
-/* n points [d][n] between the family's coordinates y and x = shift + chol y', y' being y bent; the adjoint turns dx into dy in place, at y, which is not read
- * if there is no bend. */
+/* n points [d][n] between the family's coordinates y and x = shift + chol y', y' being y bent; the adjoint
+ * turns dx into dy in place, at y, which is not read if there is no bend. */
 void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x);
 void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y);
 void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *dx);
-/* By how much stretched base draws are, squared; and log_q[n] of a member made that of the mixture with its stretched self. */
+/* By how much stretched base draws are, squared; and log_q[n] of a member made that of the mixture with its
+ * stretched self. */
 double atvi_infer_guard_scale2(atvi_idx d);
 void atvi_infer_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q);
 
@@ -66,17 +69,18 @@ void atvi_infer_elbo_free(atvi_elbo *e); /* NULL is fine */
 
 /* Draws per gradient from now on: at most the batch of new, a multiple of ATVI_LANES. */
 void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch);
-/* From the second gradient on a draw's gradient of log pi is held to this many times the ninth decile of the lengths in the batch before; HUGE_VAL, as
- * after new: not at all. */
+/* From the second gradient on a draw's gradient of log pi is held to this many times the ninth decile of the
+ * lengths in the batch before; HUGE_VAL, as after new: not at all. */
 void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier);
 /* What one gradient leaves for the next. */
 void atvi_infer_elbo_state(atvi_elbo *e, atvi_state *s);
-/* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
- * failed are left out of the mean; the gradient is that of mean + log(share of draws that did not fail). */
+/* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this
+ * scramble. Draws that failed are left out of the mean; the gradient is that of mean + log(share of draws
+ * that did not fail). */
 atvi_elbo_info atvi_infer_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
                                     double *grad);
-/* The same for the forward divergence, for fine-tuning: minus smoothed weights, held constant, times the path gradient of log pi - log q.
- * n draws; the family must have a score. */
+/* The same for the forward divergence, for fine-tuning: minus smoothed weights, held constant, times the path
+ * gradient of log pi - log q. n draws; the family must have a score. */
 typedef struct {
   double *dx;     /* [d][n] */
   double *weight; /* [n] */
@@ -86,10 +90,11 @@ typedef struct {
 atvi_elbo_info atvi_infer_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
                                             const atvi_elbo_room *room, double *grad);
 
-/* n draws with base points first .. first+n-1 of (stream, scramble), to places at .. of the cloud. guard (n a multiple of ATVI_GUARD): the last n / ATVI_GUARD have
- * their base point stretched, and log_q is that of the mixture which such draws come from. A flow's tails
- * are those of its base, scaled; where the posterior's are longer, weights would grow without bound, and the wide part stops
- * them, at the cost of a few percent of the draws. Families without a unique base point are drawn without. */
+/* n draws with base points first .. first+n-1 of (stream, scramble), to places at .. of the cloud. guard (n a
+ * multiple of ATVI_GUARD): the last n / ATVI_GUARD have their base point stretched, and log_q is that of the
+ * mixture which such draws come from. A flow's tails are those of its base, scaled; where the posterior's are
+ * longer, weights would grow without bound, and the wide part stops them, at the cost of a few percent of the
+ * draws. Families without a unique base point are drawn without. */
 enum { ATVI_GUARD = 16 };
 typedef struct {
   uint32_t stream, scramble;

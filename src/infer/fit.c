@@ -92,8 +92,8 @@ atvi_status atvi_infer_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fi
 
 /* ---- the checkpoint ---- */
 
-/* The target is known by what it does alone: names, bounds, and its density at a few points. Commands, which know the files behind a target, have
- * checkpoints of their own (app/resume.c). */
+/* The target is known by what it does alone: names, bounds, and its density at a few points. Commands, which
+ * know the files behind a target, have checkpoints of their own (app/resume.c). */
 
 enum { POINTS = ATVI_LANES };
 static const double EVERY_S = 30; /* time: seconds between two checkpoints, unless asked for otherwise */
@@ -148,7 +148,8 @@ static uint64_t hash_options(const atvi_fit_opts *o) {
   return hash;
 }
 
-/* The memo of plan->o.checkpoint; NULL: none was asked for. Errors: EDATA (it is of another fit), EIO, ENOMEM. */
+/* The memo of plan->o.checkpoint; NULL: none was asked for. Errors: EDATA (it is of another fit), EIO,
+ * ENOMEM. */
 static atvi_status open_checkpoint(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan,
                                    atvi_memo **out) {
   static const char *const what[] = {"another version of atvi", "other options", "another target"};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of atvi/fit.h: the list of methods, the table of options, and fits by callers that have an evaluator already.
+/* Inside of atvi/fit.h: the list of methods, the table of options, and fits by callers that have an evaluator
+ * already.
  *
- * Whoever names a method or an option takes it from here: the command line and its help, fit.json, the bindings, compare, study
- * and sbc. docs/dev/add-a-method.md says how to add one. */
+ * Whoever names a method or an option takes it from here: the command line and its help, fit.json, the
+ * bindings, compare, study and sbc. docs/dev/add-a-method.md says how to add one. */
 #ifndef ATVI_INFER_FIT_H
 #define ATVI_INFER_FIT_H
 

@@ -21,13 +21,15 @@ enum {
       1024, /* input: parameters compared at one point, the next ones at the next: work grows with the square of their number */
 };
 /* Steps in units of the width. The first is best for a smooth f in double precision; the next is tried while
- * those before disagree. Differences relative to the gradient that are no larger than the first step agree, as rounding makes them; ten times as
- * large with one step at least is no accident either, even if others agree with each other, as with emulators. */
+ * those before disagree. Differences relative to the gradient that are no larger than the first step agree,
+ * as rounding makes them; ten times as large with one step at least is no accident either, even if others
+ * agree with each other, as with emulators. */
 static const double STEP[] = {1e-5, 1e-6, 1e-4, 1e-3};
 enum { STEPS = sizeof STEP / sizeof *STEP };
 #define SAFETY (1 / ATVI_SMALL) /* times the error of a difference, which is itself a guess, is forgiven */
 
-/* A parameter: points at which it was compared, those at which its derivative is wrong, and the worst of them. */
+/* A parameter: points at which it was compared, those at which its derivative is wrong, and the worst of
+ * them. */
 typedef struct {
   atvi_idx points, wrong;
   double excess, x, gradient, difference;

@@ -18,7 +18,8 @@ static bool is_root(const atvi_target *t, const atvi_idx *after, const bool *in,
   return true;
 }
 
-/* What members begin with joins them, if all of them are then a chain; in[d] and *k are as they were if not. list: [d] */
+/* What members begin with joins them, if all of them are then a chain; in[d] and *k are as they were if not.
+ * list: [d] */
 static bool add_roots(const atvi_target *t, const atvi_idx *after, const bool *own, bool *taken, bool *in,
                       const atvi_kin_data *data, atvi_idx *list, atvi_kin *k) {
   bool linked = false;

@@ -56,7 +56,8 @@ double atvi_infer_mirror_gap(const atvi_mirror *m, atvi_idx d, const atvi_mirror
   return gap;
 }
 
-/* Whether the candidate moves a mean by more than a standard deviation: images that are closer are not separate. */
+/* Whether the candidate moves a mean by more than a standard deviation: images that are closer are not
+ * separate. */
 static bool is_apart(const search *s) {
   const atvi_mirror *m = &s->next;
   for (atvi_idx i = 0; i < s->d; i++) {
@@ -145,7 +146,8 @@ static bool slopes_new(const search *s, slopes *b) {
   return !atvi_pool_failed(s->pool);
 }
 
-/* At n points that are 0 in all of g, but for parameters first .. of it, each on either side; n = 1: all are 0. */
+/* At n points that are 0 in all of g, but for parameters first .. of it, each on either side; n = 1: all are
+ * 0. */
 static void run_slopes(const search *s, const signs *g, const slopes *b, atvi_idx first, atvi_idx n) {
   for (atvi_idx i = 0; i < s->d; i++)
     for (atvi_idx j = 0; j < n; j++) b->theta[i * n + j] = s->theta[i * TESTED];
@@ -185,7 +187,8 @@ static void connect(const search *s, signs *g, const slopes *b, atvi_idx i, atvi
 
 static bool is_mirrored_box(const atvi_param *p) { return p->lower == -p->upper; }
 
-/* Parameters without a preferred sign when all others are 0. False: none of them is away from 0, half a standard deviation as its image is as far on the other side. */
+/* Parameters without a preferred sign when all others are 0. False: none of them is away from 0, half a
+ * standard deviation as its image is as far on the other side. */
 static bool begin_signs(const search *s, signs *g, const slopes *b) {
   bool any = false;
   for (atvi_idx i = 0; i < s->d; i++) {
@@ -289,7 +292,8 @@ static atvi_status try_names(search *s, bool *kept) {
   return test(s, kept);
 }
 
-/* Labels a and a + 1 of all indices with so many, or of the k-th of them alone; with two labels, also with a share that changes ends. */
+/* Labels a and a + 1 of all indices with so many, or of the k-th of them alone; with two labels, also with a
+ * share that changes ends. */
 static atvi_status try_labels(search *s, const slot *t, atvi_idx n, atvi_idx labels, atvi_idx a, atvi_idx k) {
   bool kept;
   for (atvi_idx share = -1; share < (labels == 2 ? s->d : 0); share++) {

@@ -182,7 +182,8 @@ static void claims(telling *t, atvi_idx *near) {
 
 static double *asked_of(const telling *t, atvi_idx h) { return t->asked + h * t->v->d * ASKED; }
 
-/* ASKED of the draws that hill h claims, by their weights: from the surest claim to the most doubtful, PER in each stratum. order, w: [f->n], scratch. */
+/* ASKED of the draws that hill h claims, by their weights: from the surest claim to the most doubtful, PER in
+ * each stratum. order, w: [f->n], scratch. */
 static void pick(telling *t, atvi_idx h, const atvi_idx *near, double *order, double *w) {
   double sum = 0, *x = asked_of(t, h);
   atvi_idx n = 0, k = 0;

@@ -59,8 +59,8 @@ static void sort_ends(finder *f) {
     }
 }
 
-/* Drops what is too low; a climb that goes on counts as what it may reach, which in the middle of the way is anything.
- * Ends are sorted, and the first remains. */
+/* Drops what is too low; a climb that goes on counts as what it may reach, which in the middle of the way is
+ * anything. Ends are sorted, and the first remains. */
 static void drop_low(finder *f, bool midway) {
   atvi_idx kept = 0;
   for (atvi_idx i = 0; i < f->n; i++) {
@@ -71,7 +71,8 @@ static void drop_low(finder *f, bool midway) {
   f->n = kept;
 }
 
-/* Of open[n], those that are as high as they ought to be at one of the points between them and the better end `top`; how many these are. */
+/* Of open[n], those that are as high as they ought to be at one of the points between them and the better end
+ * `top`; how many these are. */
 static atvi_idx find_level(finder *f, atvi_idx n, const end *top, int point) {
   atvi_climb_batch *b = &f->batch;
   atvi_idx level = 0;
@@ -91,7 +92,8 @@ static atvi_idx find_level(finder *f, atvi_idx n, const end *top, int point) {
   return level;
 }
 
-/* same[i]: no barrier between left[i] and the better end `top`. Two that are known are known to be different. The middle tells most of them apart. */
+/* same[i]: no barrier between left[i] and the better end `top`. Two that are known are known to be different.
+ * The middle tells most of them apart. */
 static void find_same(finder *f, atvi_idx n, const end *top) {
   atvi_idx n_open = 0;
   for (atvi_idx i = 0; i < n; i++) {
@@ -104,14 +106,16 @@ static void find_same(finder *f, atvi_idx n, const end *top) {
   for (atvi_idx i = 0; i < n_open; i++) f->same[f->open[i] - f->left] = true;
 }
 
-/* One mode of two ends, of which `top` is the better; what is known of it stays, if the other is hardly better. */
+/* One mode of two ends, of which `top` is the better; what is known of it stays, if the other is hardly
+ * better. */
 static void join(end *top, const end *other) {
   int hits = top->hits + other->hits;
   if (!top->known && other->known && other->climb->f > top->climb->f - ATVI_SMALL) *top = *other;
   top->hits = hits;
 }
 
-/* Keeps the best end of each mode, at most `most` of them; midway, all that do not belong to one of these are kept. */
+/* Keeps the best end of each mode, at most `most` of them; midway, all that do not belong to one of these are
+ * kept. */
 static void merge(finder *f, atvi_idx most, bool midway) {
   sort_ends(f);
   drop_low(f, midway);
@@ -141,7 +145,8 @@ static void put_axis(atvi_climb_batch *b, atvi_idx at, const end *e, atvi_idx ax
   b->x[axis * b->B + at] += step;
 }
 
-/* Minus the Hessian of e from the 2 d points that begin at `at`. A point that failed is replaced by the middle. */
+/* Minus the Hessian of e from the 2 d points that begin at `at`. A point that failed is replaced by the
+ * middle. */
 static void set_hessian(const finder *f, const end *e, atvi_idx at) {
   atvi_idx d = f->d;
   double *low = f->step, *high = f->g;
@@ -184,8 +189,8 @@ static void decompose(const finder *f, const end *e) {
   atvi_math_eigen_sym(f->d, f->a, f->value, f->vector);
 }
 
-/* Where the Newton step leads: to[d]. Against negative curvature the step is as long as with positive. The curvature is at least that of the
- * prior, 1, and the step at most its standard deviation, 1. */
+/* Where the Newton step leads: to[d]. Against negative curvature the step is as long as with positive. The
+ * curvature is at least that of the prior, 1, and the step at most its standard deviation, 1. */
 static void newton_step(const finder *f, const end *e) {
   atvi_idx d = f->d;
   atvi_climb *c = e->climb;
@@ -240,7 +245,8 @@ static double left_to_gain(const finder *f, const end *e) {
   return gain;
 }
 
-/* Newton steps of each until they gain nothing more, two at least. Of ends that are no maximum even then only the best is kept. */
+/* Newton steps of each until they gain nothing more, two at least. Of ends that are no maximum even then only
+ * the best is kept. */
 static void polish(finder *f) {
   atvi_idx n = 0;
   for (atvi_idx k = 0; k < f->n; k++)
@@ -264,7 +270,8 @@ static void polish(finder *f) {
   f->n = kept;
 }
 
-/* Row i of the covariance, from the eigenvectors of the Hessian: four sums at a time, which do not wait for each other. */
+/* Row i of the covariance, from the eigenvectors of the Hessian: four sums at a time, which do not wait for
+ * each other. */
 static void covariance_item(void *arg, atvi_idx i, int worker) {
   const finder *f = arg;
   const double *v = f->vector, *value = f->value;
@@ -346,7 +353,8 @@ static double left_at(const finder *f, const atvi_peak *p, const double *g) {
   return gain;
 }
 
-/* Those of climb[known->n] that are maxima, with the log pi that they had, are ends; the others are to be run. */
+/* Those of climb[known->n] that are maxima, with the log pi that they had, are ends; the others are to be
+ * run. */
 static void take_known(finder *f, const atvi_modes *known, atvi_climb *climb) {
   f->batch.B = known->n;
   for (atvi_idx k = 0; k < known->n; k++) atvi_infer_climb_batch_put(&f->batch, k, 0, climb[k].x, climb[k].x);
@@ -381,8 +389,8 @@ static atvi_status prepare(finder *f, const atvi_modes *known, atvi_idx n_start,
   return ATVI_OK;
 }
 
-/* Outside the box the surjection has copies of every mode, lower ones and separated by a barrier: the climb begins
- * anew at the image inside. Returns whether any did. */
+/* Outside the box the surjection has copies of every mode, lower ones and separated by a barrier: the climb
+ * begins anew at the image inside. Returns whether any did. */
 static bool fold_back(finder *f) {
   bool any = false;
   for (atvi_idx k = 0; k < f->n_climb; k++) {
@@ -425,8 +433,8 @@ static bool go_on(finder *f, int iterations, bool strict) {
   return climb(f, iterations);
 }
 
-/* A third of the way suffices to see that most climbs are on one hill. Few evaluations remain to be made if a stop was asked
- * for: those that the best end needs. */
+/* A third of the way suffices to see that most climbs are on one hill. Few evaluations remain to be made if a
+ * stop was asked for: those that the best end needs. */
 static void find_ends(finder *f, const atvi_modes_opts *opts, atvi_idx most) {
   int third = (opts->iterations + 2) / 3;
   bool on = climb(f, third);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks for the maxima of a posterior in unconstrained coordinates, on purpose and cheaply: many short climbs at
- * once, from given starts. A variational fit or a chain that has settled in one mode cannot see another. */
+/* Looks for the maxima of a posterior in unconstrained coordinates, on purpose and cheaply: many short climbs
+ * at once, from given starts. A variational fit or a chain that has settled in one mode cannot see
+ * another. */
 #ifndef ATVI_INFER_MODES_H
 #define ATVI_INFER_MODES_H
 
@@ -34,12 +35,13 @@ typedef struct {
 } atvi_modes_opts;
 atvi_modes_opts atvi_infer_modes_defaults(void); /* 60, 8 */
 
-/* Climbs from start[d][n_start], all at once, one batched evaluation with gradient per iteration. Starts that cannot be evaluated
- * are left out. Modes more than 20 nats below the best are not reported; surjections' copies of a mode outside the box are
- * taken for what they are. *out may hold modes that are known, as from an earlier call: where log pi is still what it
- * was, they are not climbed or measured again; elsewhere they are starts. opts NULL: defaults. Pieces of *out come from pool. The result does not depend on the number of
- * threads. A stop request ends it early with the best end so far, if there is any.
- * Errors: ENOMEM; *out is then what it was. */
+/* Climbs from start[d][n_start], all at once, one batched evaluation with gradient per iteration. Starts that
+ * cannot be evaluated are left out. Modes more than 20 nats below the best are not reported; surjections'
+ * copies of a mode outside the box are taken for what they are. *out may hold modes that are known, as from
+ * an earlier call: where log pi is still what it was, they are not climbed or measured again; elsewhere they
+ * are starts. opts NULL: defaults. Pieces of *out come from pool. The result does not depend on the number of
+ * threads. A stop request ends it early with the best end so far, if there is any. Errors: ENOMEM; *out is
+ * then what it was. */
 ATVI_CHECKED atvi_status atvi_infer_modes_find(const atvi_space *s, const atvi_modes_opts *opts,
                                                atvi_pool *pool, atvi_idx n_start, const double *start,
                                                atvi_modes *out);
@@ -66,7 +68,8 @@ ATVI_CHECKED atvi_status atvi_infer_climb_batch_new(const atvi_space *s, atvi_po
 void atvi_infer_climb_batch_put(atvi_climb_batch *b, atvi_idx i, double t, const double *from,
                                 const double *to);
 void atvi_infer_climb_batch_eval(atvi_climb_batch *b, bool gradient);
-/* Value of point i, and its gradient to g[d] (NULL: not wanted). -inf, with g as it was, unless all is finite. */
+/* Value of point i, and its gradient to g[d] (NULL: not wanted). -inf, with g as it was, unless all is
+ * finite. */
 double atvi_infer_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g);
 
 typedef struct {
@@ -106,8 +109,8 @@ typedef struct {
   double *value, *vector; /* [k], [k][k] its eigenvalues, raised to a floor, and eigenvectors (columns) */
 } atvi_laplace;
 
-/* Builds it at info->mode with info->at_bound; fills sd, cov, definite, gap, uninformed of info. Pieces come from
- * info->pool. scale[d] is borrowed. Errors: ENOMEM. */
+/* Builds it at info->mode with info->at_bound; fills sd, cov, definite, gap, uninformed of info. Pieces come
+ * from info->pool. scale[d] is borrowed. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale,
                                                atvi_optimum_info *info, atvi_laplace **out);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* L-BFGS ascent (Nocedal and Wright, Algorithms 7.4 and 3.1) of many points in lockstep: every iteration is one trial of
- * each climb, and all trials are one batch.
+/* L-BFGS ascent (Nocedal and Wright, Algorithms 7.4 and 3.1) of many points in lockstep: every iteration is
+ * one trial of each climb, and all trials are one batch.
  *
- * The coordinates have the prior's scale, and that sets the lengths: no step is longer than 3, the first is 0.7,
- * and where nothing is known of the curvature it is taken to be that of the prior, 1. A trial that
+ * The coordinates have the prior's scale, and that sets the lengths: no step is longer than 3, the first is
+ * 0.7, and where nothing is known of the curvature it is taken to be that of the prior, 1. A trial that
  * cannot be evaluated is a rejected one. Pairs without positive curvature are not stored; as long as there is
  * none, steps follow the gradient and double in length. */
 #include "infer/modes.h"
@@ -92,8 +92,9 @@ static void axpy(atvi_idx d, double t, const double *x, double *y) {
   for (atvi_idx j = 0; j < d; j++) y[j] += t * x[j];
 }
 
-/* v = H g, H the inverse of the curvature seen. Where none was seen it is s's / y's of the last pair, the longer of the
- * two usual choices, and at most 1: weak directions are the slow ones, and too long a step costs but one trial. */
+/* v = H g, H the inverse of the curvature seen. Where none was seen it is s's / y's of the last pair, the
+ * longer of the two usual choices, and at most 1: weak directions are the slow ones, and too long a step
+ * costs but one trial. */
 static void quasi_newton(const atvi_climb *c, atvi_idx d, double *v) {
   double alpha[ATVI_CLIMB_PAIRS] = {0}, rho[ATVI_CLIMB_PAIRS] = {0};
   memcpy(v, c->g, (size_t)d * sizeof *v);
@@ -159,7 +160,8 @@ static void accept(atvi_climb *c, atvi_idx d, double f) {
   aim(c, d);
 }
 
-/* Shortens the step; after too many trials what is known of the curvature is forgotten, and then the climb ends. */
+/* Shortens the step; after too many trials what is known of the curvature is forgotten, and then the climb
+ * ends. */
 static void reject(atvi_climb *c, atvi_idx d, double f) {
   double want = c->slope * c->t, lost = want - (f - c->f);
   double shorter = isfinite(f) ? fmin(fmax(0.5 * want / lost, 0.1), 0.5) : 0.25;

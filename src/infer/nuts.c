@@ -88,7 +88,8 @@ typedef struct {
   /* shared by all chains; trees are in its coordinates, in which it is [d] ones */
   atvi_nuts_metric metric;
   double *unit;
-  /* [chains][d][longest] places and gradients of the window, in the coordinates of the frame; [d][chains longest] of all chains, less means */
+  /* [chains][d][longest] places and gradients of the window, in the coordinates of the frame; [d][chains
+   * longest] of all chains, less means */
   double *place, *slope, *places, *slopes;
   atvi_idx longest;
   int n_window;
@@ -290,8 +291,9 @@ static double whole_trees(const nuts *r, double eps) {
   return fabs(depth - k - 0.5) < 1 ? acos(-1) / (exp2(k) - 1) : eps;
 }
 
-/* One step size for all, the geometric mean of theirs: chains that were not where the posterior is narrow while
- * theirs was learnt would be stuck there for long, and not diverge. What longer steps run past is for fine ones. */
+/* One step size for all, the geometric mean of theirs: chains that were not where the posterior is narrow
+ * while theirs was learnt would be stuck there for long, and not diverge. What longer steps run past is for
+ * fine ones. */
 static void share_steps(nuts *r) {
   double sum = 0;
   for (atvi_idx k = 0; k < r->c.m; k++) sum += chain_at(r, k)->dual.log_eps_bar / (double)r->c.m;
@@ -469,7 +471,8 @@ static bool make_places(const nuts *r, places *p) {
   return !atvi_pool_failed(r->c.pool);
 }
 
-/* Evaluates the points and puts the chains there; a point without a gradient is replaced by another. False: none has one. */
+/* Evaluates the points and puts the chains there; a point without a gradient is replaced by another. False:
+ * none has one. */
 static bool place(nuts *r, places *p) {
   atvi_idx m = r->c.opts.chains, d = r->space->d, good = -1;
   atvi_infer_space_eval(r->space, &(atvi_space_batch){.B = m,

@@ -11,7 +11,8 @@ enum {
   POWERS =
       4, /* products with the covariance by which the widest are found: neighbours need not be told apart */
 };
-/* Covariances have this many places more, of ATVI_TINY of the typical size in every direction, so that directions in which no place is have a variance. */
+/* Covariances have this many places more, of ATVI_TINY of the typical size in every direction, so that
+ * directions in which no place is have a variance. */
 #define SHRINK 5.0
 
 static atvi_idx span_most(atvi_idx d) { return d < 2 * SPAN ? d : 2 * SPAN; }
@@ -104,7 +105,8 @@ static void project(atvi_idx r, atvi_idx d, atvi_idx n, const double *q, const d
     }
 }
 
-/* q[r][d] spans about the widest directions of x[d][n], as far as products with its covariance make them from some of the places. Returns how many there are. room[n] */
+/* q[r][d] spans about the widest directions of x[d][n], as far as products with its covariance make them from
+ * some of the places. Returns how many there are. room[n] */
 static atvi_idx widest(atvi_idx r, atvi_idx d, atvi_idx n, const double *x, double *q, double *room) {
   atvi_idx kept = 0;
   if (r > n) r = n;
@@ -160,7 +162,8 @@ static void multiply(atvi_idx r, const double *a, const double *b, double *c) {
       for (atvi_idx k = 0; k < r; k++) c[i * r + k] += a[i * r + e] * b[e * r + k];
 }
 
-/* The M with M cg M = cx: cg^-1/2 (cg^1/2 cx cg^1/2)^1/2 cg^-1/2. Its eigenvectors are the columns of v. room[3 r^2] */
+/* The M with M cg M = cx: cg^-1/2 (cg^1/2 cx cg^1/2)^1/2 cg^-1/2. Its eigenvectors are the columns of v.
+ * room[3 r^2] */
 static void balance(atvi_idx r, double *cx, double *cg, double *w, double *v, double *room) {
   double *root = room, *inverse = root + r * r, *a = inverse + r * r;
   atvi_math_eigen_sym(r, cg, w, v);
@@ -209,8 +212,9 @@ static atvi_idx span(const atvi_nuts_metric *m, atvi_idx n, const double *x, con
   return kept;
 }
 
-/* What counts as neither wide nor narrow: the median over all directions, where those outside the span have what their squares say. A scale has the variance of all directions in it, and
- * one that is very wide makes all others look narrow. w[r] ascending */
+/* What counts as neither wide nor narrow: the median over all directions, where those outside the span have
+ * what their squares say. A scale has the variance of all directions in it, and one that is very wide makes
+ * all others look narrow. w[r] ascending */
 static double typical(const atvi_nuts_metric *m, atvi_idx r, atvi_idx n, const double *x, const double *g,
                       const double *square, const double *w) {
   atvi_idx outside = m->d - r, middle = m->d / 2;
@@ -242,7 +246,8 @@ void atvi_infer_nuts_metric_learn(atvi_nuts_metric *m, atvi_idx n, double *x, do
   for (atvi_idx j = 0; j < d; j++) m->scale[j] *= sqrt(usual);
   for (atvi_idx e = 0; e < r; e++) {
     w[e] /= usual;
-    /* half or twice the usual variance: trajectories that are shorter by its root pay for a direction in the metric */
+    /* half or twice the usual variance: trajectories that are shorter by its root pay for a direction in the
+     * metric */
     if (!isfinite(w[e]) || !(fmax(w[e], 1 / w[e]) > 1 / ATVI_HALF)) continue;
     double *u = m->dir + m->rank * d;
     memset(u, 0, (size_t)d * sizeof *u);

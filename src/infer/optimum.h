@@ -99,16 +99,17 @@ ATVI_CHECKED atvi_status atvi_infer_gradient_compare(atvi_ctx *ctx, atvi_evaluat
 /* The length over which a density may be expected to change along a parameter that is x; not over a bound. */
 double atvi_infer_gradient_width(const atvi_param *p, double x);
 
-/* Whether a gradient is the derivative that forward mode gives (the target's tangent): the same to rounding, which is
- * measured, or it is wrong. */
+/* Whether a gradient is the derivative that forward mode gives (the target's tangent): the same to rounding,
+ * which is measured, or it is wrong. */
 
 typedef struct {
-  /* points that were compared: density, gradient and tangents are finite there, and rounding leaves something to compare */
+  /* points that were compared: density, gradient and tangents are finite there, and rounding leaves something
+   * to compare */
   atvi_idx points;
   /* the largest difference in a random direction, relative to the sum of what the parameters contribute there */
   double off;
-  /* parameters whose derivative is wrong at some point; of them the worst, relative to the derivative or, if that is larger, to 1e-3 of the
-   * largest at the point */
+  /* parameters whose derivative is wrong at some point; of them the worst, relative to the derivative or, if
+   * that is larger, to 1e-3 of the largest at the point */
   atvi_idx wrong, param;
   double worst;
   /* its derivative is of the log prior; else of the log likelihood */
@@ -117,8 +118,8 @@ typedef struct {
   double x, gradient, tangent;
 } atvi_tangent_info;
 
-/* Compares at n points x[j * stride + k], k < n, all inside the bounds, in directions drawn with this seed. The target must have tangent.
- * Errors: ENOMEM, ESTOP. */
+/* Compares at n points x[j * stride + k], k < n, all inside the bounds, in directions drawn with this seed.
+ * The target must have tangent. Errors: ENOMEM, ESTOP. */
 ATVI_CHECKED atvi_status atvi_infer_gradient_tangents(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n,
                                                       atvi_idx stride, const double *x, uint64_t seed,
                                                       atvi_tangent_info *info);

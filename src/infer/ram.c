@@ -246,8 +246,9 @@ static atvi_status make(ram *r) {
   return ATVI_OK;
 }
 
-/* First proposals have half of the width that is best for a normal, 2.38 / sqrt(d) (Roberts et al. 1997), with the spread of the starts, which is at least that of
- * differences in the prior: nothing is learnt from proposals that go nowhere. */
+/* First proposals have half of the width that is best for a normal, 2.38 / sqrt(d) (Roberts et al. 1997),
+ * with the spread of the starts, which is at least that of differences in the prior: nothing is learnt from
+ * proposals that go nowhere. */
 static void place(ram *r, const atvi_starts *s, const atvi_idx *index) {
   atvi_idx m = r->c.opts.chains, d = s->d;
   double step = 0.5 * 2.38 / sqrt((double)d);

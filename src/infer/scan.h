@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A density of one coordinate, known up to a constant, as nodes show it: exponential between nodes, a power of the distance beyond them. It has
- * as many maxima as it needs, and tails as long as they are. */
+/* A density of one coordinate, known up to a constant, as nodes show it: exponential between nodes, a power
+ * of the distance beyond them. It has as many maxima as it needs, and tails as long as they are. */
 #ifndef ATVI_INFER_SCAN_H
 #define ATVI_INFER_SCAN_H
 
@@ -16,7 +16,8 @@ typedef struct {
   atvi_idx n;
   /* Places, in ascending order, and log densities there. */
   double y[ATVI_SCAN_MOST], f[ATVI_SCAN_MOST];
-  /* Integral below each node, and below infinity, as a share of all; the highest log density, and the log of the integral less that. */
+  /* Integral below each node, and below infinity, as a share of all; the highest log density, and the log of
+   * the integral less that. */
   double below[ATVI_SCAN_MOST + 1], top, log_all;
   /* Powers with which the density falls beyond the first and the last node. */
   double power[2];

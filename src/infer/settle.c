@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What the data say of the parameters of a hierarchy, so that their coordinates suit prior and data (anchor.h).
+/* What the data say of the parameters of a hierarchy, so that their coordinates suit prior and data
+ * (anchor.h).
  *
- * Climbs from prior draws find a maximum of pi in coordinates in which the prior has no dependence; there is no funnel in them, so
- * that there is a maximum. At it, k of a parameter is the curvature of log pi in u less that of its own prior, and r follows from
- * the slope in the same way. Levels are measured from the bottom up, with the coordinates of the parameters below held fixed:
- * integrating over theta ~ N(mu, tau), which the data know to 1 / k, leaves mu known to 1 / k + tau^2, and that is the
- * curvature in these coordinates.
+ * Climbs from prior draws find a maximum of pi in coordinates in which the prior has no dependence; there is
+ * no funnel in them, so that there is a maximum. At it, k of a parameter is the curvature of log pi in u less
+ * that of its own prior, and r follows from the slope in the same way. Levels are measured from the bottom
+ * up, with the coordinates of the parameters below held fixed: integrating over theta ~ N(mu, tau), which the
+ * data know to 1 / k, leaves mu known to 1 / k + tau^2, and that is the curvature in these coordinates.
  *
- * Of kin (kin.h) the whole matrix is measured. Those that follow each other are rotated by its eigenvectors; others only where it is
- * not about diagonal, so that they can send messages.
+ * Of kin (kin.h) the whole matrix is measured. Those that follow each other are rotated by its eigenvectors;
+ * others only where it is not about diagonal, so that they can send messages.
  *
- * The curvature of the own prior is that of pi at beta = 0 and k = 0, where coordinates are independent: one difference measures
- * them all. With what was measured, the climb goes on from the maximum in better coordinates, and all is measured again. */
+ * The curvature of the own prior is that of pi at beta = 0 and k = 0, where coordinates are independent: one
+ * difference measures them all. With what was measured, the climb goes on from the maximum in better
+ * coordinates, and all is measured again. */
 #include "infer/modes.h"
 #include "infer/space.h"
 #include "infer/vi_tuning.h"
@@ -118,7 +120,8 @@ static bool is_due(const pilot *p, atvi_idx i, int level, int depth) {
   return may_settle(p, i) && p->s->link[i].level == level && p->s->link[i].depth == depth;
 }
 
-/* Slope and curvature of log pi in each x of that level and depth; NaN where it cannot be evaluated. False: there are none. */
+/* Slope and curvature of log pi in each x of that level and depth; NaN where it cannot be evaluated. False:
+ * there are none. */
 static bool differences(pilot *p, int level, int depth, double step) {
   const atvi_space *s = p->s;
   atvi_climb_batch *b = &p->batch;
@@ -172,8 +175,8 @@ static void rotate(atvi_idx n, const double *v, bool back, atvi_idx columns, con
     }
 }
 
-/* After differences: the precision g[n][n] of what the data say of A theta (kin.h), and r[n], g times its mean; of a chain the slope
- * of its log density instead. False: not known. */
+/* After differences: the precision g[n][n] of what the data say of A theta (kin.h), and r[n], g times its
+ * mean; of a chain the slope of its log density instead. False: not known. */
 static bool kin_precision(const pilot *p, const atvi_kin *k, double step, double *g, double *r) {
   const atvi_climb_batch *b = &p->batch;
   double *work = p->matrix[1], *slope = p->vector[1];
@@ -216,7 +219,8 @@ static bool is_diagonal(const pilot *p, const atvi_kin *k, const double *g) {
   return true;
 }
 
-/* Whether the data may speak the louder of a chain the larger or smaller i is: a scale that is known before it. */
+/* Whether the data may speak the louder of a chain the larger or smaller i is: a scale that is known before
+ * it. */
 static bool may_gain(const pilot *p, atvi_idx i) {
   const atvi_space *s = p->s;
   const atvi_param *q = &s->target->param[i];
@@ -226,7 +230,8 @@ static bool may_gain(const pilot *p, atvi_idx i) {
 /* +1 or -1, without a pattern: the first bits of the multiples of the golden ratio. */
 static double sign(atvi_idx m) { return fmod(0.6180339887498949 * (double)(m + 1), 1) < 0.5 ? -1 : 1; }
 
-/* The power of theta_i to which the curvature of the log likelihood is in proportion, in a direction of all members together. */
+/* The power of theta_i to which the curvature of the log likelihood is in proportion, in a direction of all
+ * members together. */
 static double power_of(pilot *p, const atvi_kin *k, atvi_idx i) {
   atvi_climb_batch *b = &p->batch;
   double curve[2];

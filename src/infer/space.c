@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Location and scale of a map are the median and half the distance between the 16 and 84 % quantiles of prior draws in
- * the map's own coordinate: they exist for every prior, however heavy its tails. A uniform prior under the probit map
- * is standard normal exactly, and is left alone. */
+/* Location and scale of a map are the median and half the distance between the 16 and 84 % quantiles of prior
+ * draws in the map's own coordinate: they exist for every prior, however heavy its tails. A uniform prior
+ * under the probit map is standard normal exactly, and is left alone. */
 #include "infer/space.h"
 #include "math/special.h"
 #include "math/stat/stat.h"
@@ -135,7 +135,8 @@ static bool probe(const atvi_space *s, int level, atvi_idx B, double value, cons
   return true;
 }
 
-/* After locate: locations in chains of this level become a and slopes b of a + b times the one before, from the location at 0 and at 1. */
+/* After locate: locations in chains of this level become a and slopes b of a + b times the one before, from
+ * the location at 0 and at 1. */
 static void locate_chains(const atvi_space *s, int worker, int level, atvi_idx B, const double *theta,
                           const scratch *w) {
   void *work = atvi_model_evaluator_work_of(s->ev, worker);
@@ -454,7 +455,8 @@ static void unscaled(const atvi_map *m, atvi_idx n, double *theta) {
   if (m->kind != ATVI_MAP_SURJECTION) atvi_transform_map_inv(&plain, n, theta, theta);
 }
 
-/* False: the prior says nothing of the size of the parameter, and the map stays as it is. sorted: [3][n] scratch. */
+/* False: the prior says nothing of the size of the parameter, and the map stays as it is. sorted: [3][n]
+ * scratch. */
 static bool place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
   if (m->kind == ATVI_MAP_SURJECTION && isfinite(m->lower) && isfinite(m->upper)) return true;
   unscaled(m, n, theta);
@@ -489,8 +491,8 @@ static void place_item(void *arg, atvi_idx i, int worker) {
   if (!place(&s->map[i], PRIOR_DRAWS, p->z + i * PRIOR_DRAWS, s->part[worker])) p->vague = true;
 }
 
-/* Locations and scales of the maps, from prior draws theta[d][PRIOR_DRAWS]; of the levels above one whose prior is vague they would be absurd,
- * and anchors have about the right ones. work: [d][PRIOR_DRAWS]. */
+/* Locations and scales of the maps, from prior draws theta[d][PRIOR_DRAWS]; of the levels above one whose
+ * prior is vague they would be absurd, and anchors have about the right ones. work: [d][PRIOR_DRAWS]. */
 static void place_all(atvi_space *s, const double *theta, double *work) {
   placing p = {.s = s, .z = work};
   to_z(s, PRIOR_DRAWS, theta, work);
@@ -550,8 +552,9 @@ static bool level_kin(atvi_space *s, const atvi_kin *k) {
   return changed;
 }
 
-/* Levels and depths such that what an anchor needs is known: the parameters of its location and scale, and of the scales of all whose
- * messages reach it. False: there is a circle, since a scale depends on the parameter to which messages go, or kin on other kin. */
+/* Levels and depths such that what an anchor needs is known: the parameters of its location and scale, and of
+ * the scales of all whose messages reach it. False: there is a circle, since a scale depends on the parameter
+ * to which messages go, or kin on other kin. */
 static bool set_levels(atvi_space *s) {
   for (atvi_idx i = 0; i < s->d; i++) s->link[i].level = is_anchored(s, i), s->link[i].depth = 0;
   for (bool changed = true; changed;) {
@@ -611,8 +614,8 @@ static atvi_status find_levels(atvi_space *s) {
 
 static bool is_line(atvi_prior_form form) { return form == ATVI_PRIOR_LINE || form == ATVI_PRIOR_STANDARD; }
 
-/* Whether the location of i is an affine function of theta_q, at points w->theta[d][PILOTS]: as far as numbers show, which decides about coordinates,
- * not about what is exact. */
+/* Whether the location of i is an affine function of theta_q, at points w->theta[d][PILOTS]: as far as
+ * numbers show, which decides about coordinates, not about what is exact. */
 static bool is_affine(const atvi_space *s, atvi_idx i, atvi_idx q, const scratch *w) {
   static const double value[] = {0, 1, -1.7, 23.1};
   double *row = w->theta + q * PILOTS, kept[PILOTS], at[4][PILOTS];
@@ -632,7 +635,8 @@ static bool is_affine(const atvi_space *s, atvi_idx i, atvi_idx q, const scratch
   return true;
 }
 
-/* The one of the parameters of its location that i follows: that with its scale, or else with a prior of its own. -1: none, or several. */
+/* The one of the parameters of its location that i follows: that with its scale, or else with a prior of its
+ * own. -1: none, or several. */
 static atvi_idx one_before(const atvi_space *s, atvi_idx i, const bool *may, bool alike, const scratch *w) {
   const atvi_prior_link *p = &s->target->prior[i];
   atvi_idx q = -1, n = 0;
@@ -683,7 +687,8 @@ typedef struct {
   double *at, *grad;
 } pilots;
 
-/* The gradients at x, x + step and x + 2 step, with the others as in draw a, and again as in draw b: grad[d][6]. */
+/* The gradients at x, x + step and x + 2 step, with the others as in draw a, and again as in draw b:
+ * grad[d][6]. */
 static bool look_along(const pilots *p, atvi_idx n, const atvi_idx *of, int a, int b) {
   const atvi_idx d = p->s->d, B = 6;
   double log_lik[6];
@@ -882,7 +887,8 @@ static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b,
   }
 }
 
-/* Of what stands in for the model: log_lik, and its gradient by x, if a gradient is wanted. Its coordinates are the images inside the box. */
+/* Of what stands in for the model: log_lik, and its gradient by x, if a gradient is wanted. Its coordinates
+ * are the images inside the box. */
 static void stand_in(const atvi_space *s, int worker, const atvi_space_batch *b, const scratch *w) {
   atvi_idx B = b->B, d = s->d;
   const double *z = s->n_level > 1 ? w->anchor.z : b->theta;

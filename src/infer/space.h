@@ -3,13 +3,14 @@
  *
  *     log pi_beta(xi) = beta log p(D | theta) + log p(theta) + ldj(xi),   theta = map(xi)
  *
- * A parameter whose prior depends on others goes two steps, xi -> z by its map and z -> theta by its anchor (anchor.h), level by level
- * since the anchor needs the values of those others. Maps, their bounds and folds are then those of z.
+ * A parameter whose prior depends on others goes two steps, xi -> z by its map and z -> theta by its anchor
+ * (anchor.h), level by level since the anchor needs the values of those others. Maps, their bounds and folds
+ * are then those of z.
  *
- * The prior is about standard normal in xi, exactly so for a uniform prior under the probit map: location and scale of
- * the other maps are those of prior draws. Where the prior cannot be drawn it may not even be proper, and the path is
- * beta (log p(D | theta) + log p(theta) + ldj) + (1 - beta) log N(xi; 0, I) instead. At beta = 1 both are the
- * posterior: integral Z. */
+ * The prior is about standard normal in xi, exactly so for a uniform prior under the probit map: location and
+ * scale of the other maps are those of prior draws. Where the prior cannot be drawn it may not even be
+ * proper, and the path is beta (log p(D | theta) + log p(theta) + ldj) + (1 - beta) log N(xi; 0, I) instead.
+ * At beta = 1 both are the posterior: integral Z. */
 #ifndef ATVI_INFER_SPACE_H
 #define ATVI_INFER_SPACE_H
 
@@ -71,13 +72,14 @@ typedef struct atvi_space {
   int n_level;
   atvi_space_link *link; /* [d] */
   atvi_idx n_anchor;
-  /* [n_anchor] parameters with an anchor, by level and depth, the highest first: a location after all that it is the location of. */
+  /* [n_anchor] parameters with an anchor, by level and depth, the highest first: a location after all that it
+   * is the location of. */
   atvi_idx *upward;
   /* Kin, and where they are kept. */
   atvi_idx n_kin;
   atvi_kin *kin;
-  /* What stands in for the log likelihood, in these coordinates with folds undone; NULL: the model itself is run. Borrowed; may be set and taken away
-   * between evaluations. */
+  /* What stands in for the log likelihood, in these coordinates with folds undone; NULL: the model itself is
+   * run. Borrowed; may be set and taken away between evaluations. */
   const atvi_stand_in *stand_in;
   /* Coordinates that are independent of each other given common ones. */
   atvi_blocks blocks;
@@ -88,18 +90,20 @@ typedef struct atvi_space {
   double **chain_part;
 } atvi_space;
 
-/* kind: for parameters whose own choice is auto ("auto" or NULL: probit, log or none by their bounds; "logit",
- * "surjection", ... where the bounds permit it, else as auto). Errors: EINVAL (no such kind; priors in a circle; a parameter's own choice does not
- * suit its bounds), ENOMEM. *out is NULL on error. */
+/* kind: for parameters whose own choice is auto ("auto" or NULL: probit, log or none by their bounds;
+ * "logit", "surjection", ... where the bounds permit it, else as auto). Errors: EINVAL (no such kind; priors
+ * in a circle; a parameter's own choice does not suit its bounds), ENOMEM. *out is NULL on error. */
 ATVI_CHECKED atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind,
                                               uint64_t seed, atvi_space **out);
 void atvi_infer_space_free(atvi_space *s); /* NULL is fine */
 
-/* theta[d][B] of x[d][B], and the image x inside the box of theta. On the calling thread, not inside a parallel region. */
+/* theta[d][B] of x[d][B], and the image x inside the box of theta. On the calling thread, not inside a
+ * parallel region. */
 void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, double *theta);
 void atvi_infer_space_inv(const atvi_space *s, atvi_idx B, const double *theta, double *x);
 
-/* The gradient by x of something whose gradient by theta is dtheta[d][B], at x[d][B]: dx[d][B], which may be dtheta. As fwd. */
+/* The gradient by x of something whose gradient by theta is dtheta[d][B], at x[d][B]: dx[d][B], which may be
+ * dtheta. As fwd. */
 void atvi_infer_space_pull(const atvi_space *s, atvi_idx B, const double *x, const double *dtheta,
                            double *dx);
 
@@ -125,7 +129,8 @@ typedef struct {
   double *dx;
   /* [d][B] gradient of log_lik by theta; not together with dx, nor with a stand-in. */
   double *dlik;
-  /* [1 + blocks.n][B] log p(theta), log p(D | theta) and ldj of what is common and of each block; all three or none. */
+  /* [1 + blocks.n][B] log p(theta), log p(D | theta) and ldj of what is common and of each block; all three
+   * or none. */
   double *block_prior, *block_lik, *block_ldj;
 } atvi_space_batch;
 
@@ -139,8 +144,9 @@ void atvi_infer_space_anchors(const atvi_space *s, const double *theta, double *
                               double *r);
 /* Slopes of the locations in chains, [d], at one point theta[d]; other rows are not written. As fwd. */
 void atvi_infer_space_slopes(const atvi_space *s, const double *theta, double *slope);
-/* Chooses k and r of the links (settle.c), at a maximum of pi that climbs find from start[d][n], in xi. On return they are
- * set, or 0 where nothing could be measured; the maps' locations and scales are not. Errors: ENOMEM. */
+/* Chooses k and r of the links (settle.c), at a maximum of pi that climbs find from start[d][n], in xi. On
+ * return they are set, or 0 where nothing could be measured; the maps' locations and scales are not. Errors:
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_space_settle(atvi_space *s, atvi_idx n, const double *start);
 /* Looks for blocks in the target and in the links of a space (blocks.c). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_blocks_find(const atvi_space *s, atvi_blocks *out);

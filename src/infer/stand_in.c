@@ -71,7 +71,8 @@ static void list_terms(atvi_stand_in_terms *t, family *tree) {
   }
 }
 
-/* Derivatives of term k, one for each of its coordinates: the term with one less of it. Returns where the next ones go. */
+/* Derivatives of term k, one for each of its coordinates: the term with one less of it. Returns where the
+ * next ones go. */
 static int list_derivatives(atvi_stand_in_terms *t, const family *tree, int k, int at) {
   int list[DEGREE] = {0}, less[DEGREE], n = 0;
   for (int i = k; i > 0; i = t->parent[i]) n += t->power[i];
@@ -231,7 +232,8 @@ static void set_slopes(const atvi_stand_in_terms *t, const double *coef, double 
 
 /* ---- evaluation ---- */
 
-/* Points beyond the radius move to the sphere: by[l] is what y is multiplied with, far[l] the square of its length. */
+/* Points beyond the radius move to the sphere: by[l] is what y is multiplied with, far[l] the square of its
+ * length. */
 static void pull_in(const atvi_stand_in *s, double *y, double *by, double *far) {
   for (int l = 0; l < L; l++) far[l] = 0;
   for (atvi_idx i = 0; i < s->t.d; i++)
@@ -241,8 +243,8 @@ static void pull_in(const atvi_stand_in *s, double *y, double *by, double *far) 
     for (int l = 0; l < L; l++) y[i * L + l] *= by[l];
 }
 
-/* After pull_in, which left y on the sphere: value and gradient at the point itself, from those there. From the sphere on the log likelihood falls as a normal
- * distribution with its curvatures. */
+/* After pull_in, which left y on the sphere: value and gradient at the point itself, from those there. From
+ * the sphere on the log likelihood falls as a normal distribution with its curvatures. */
 static void fall_off(const atvi_stand_in *s, const double *y, const double *by, const double *far,
                      double *value, double *dy) {
   const atvi_idx d = s->t.d;
@@ -285,8 +287,9 @@ void atvi_infer_stand_in_eval(const atvi_stand_in *s, int worker, atvi_idx B, co
 
 /* ---- the fit ----
  *
- * Least squares over coefficients c of sum_j w_j ((P(y_j) - v_j)^2 + |grad P(y_j) - g_j|^2 / d): the whole gradient of a point counts as much as its value.
- * Conjugate gradients on the normal equations, divided by their diagonal. */
+ * Least squares over coefficients c of sum_j w_j ((P(y_j) - v_j)^2 + |grad P(y_j) - g_j|^2 / d): the whole
+ * gradient of a point counts as much as its value. Conjugate gradients on the normal equations, divided by
+ * their diagonal. */
 
 typedef struct {
   atvi_stand_in *s;
@@ -379,7 +382,8 @@ static double dot(atvi_idx n, const double *a, const double *b) {
   return sum;
 }
 
-/* From the coefficients there are. b[n] is the right-hand side and becomes the residual; room: [4][n] and [n_inner][d]. */
+/* From the coefficients there are. b[n] is the right-hand side and becomes the residual; room: [4][n] and
+ * [n_inner][d]. */
 static void conjugate_gradients(job *j, double *b, double *room) {
   atvi_stand_in *s = j->s;
   atvi_idx n = s->t.n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of stand_in.c, ATVI_LANES points at a time: all terms, a polynomial and its gradient, and the adjoint of both. */
+/* Kernels of stand_in.c, ATVI_LANES points at a time: all terms, a polynomial and its gradient, and the
+ * adjoint of both. */
 #include "infer/stand_in.h"
 #include <math.h>
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients against tangents. For a direction v, reverse mode gives g . v and forward mode the same number T by another way, so
- * that nothing but rounding is between them, however rough the density is or stiff the equations are.
+/* Gradients against tangents. For a direction v, reverse mode gives g . v and forward mode the same number T
+ * by another way, so that nothing but rounding is between them, however rough the density is or stiff the
+ * equations are.
  *
- * Prior and likelihood are compared each by itself, in directions in which every parameter has about the same say,
+ * Prior and likelihood are compared each by itself, in directions in which every parameter has about the same
+ * say,
  *
  *     v_i = +-u / max(|g_i|, ATVI_TINY max_j |g_j| w_j / w_i),   1/2 < u < 3/2,   w: the widths of the parameters,
  *
- * and the difference is taken relative to sum_i |g_i v_i|. Where it is larger than rounding makes it, each parameter is compared alone.
+ * and the difference is taken relative to sum_i |g_i v_i|. Where it is larger than rounding makes it, each
+ * parameter is compared alone.
  *
- * Rounding is measured, since steps of a solver that stability limits magnify it by any factor: tangents are linear in v, and by as much as
- * those in the directions a + b and a - b differ from the sum and the difference of those in a and b they are rounding. Reverse mode goes through the
- * transposes of the same matrices, and has as much of it. */
+ * Rounding is measured, since steps of a solver that stability limits magnify it by any factor: tangents are
+ * linear in v, and by as much as those in the directions a + b and a - b differ from the sum and the
+ * difference of those in a and b they are rounding. Reverse mode goes through the transposes of the same
+ * matrices, and has as much of it. */
 #include "infer/chains.h"
 #include "infer/optimum.h"
 #include "infer/vi_tuning.h"
@@ -18,8 +22,9 @@
 #include <math.h>
 
 enum { DIRECTIONS = ATVI_LANES / 2 }; /* of the prior, and as many of the likelihood */
-/* ATVI_ROUNDED is the relative difference that rounding may make where little of it is seen in tangents: 2e-12 in the examples, 1e-10 in the targets of bench/trust, 1e-9
- * where implicit steps solve for states of very different sizes. Wrong rules are wrong in the first digits. */
+/* ATVI_ROUNDED is the relative difference that rounding may make where little of it is seen in tangents:
+ * 2e-12 in the examples, 1e-10 in the targets of bench/trust, 1e-9 where implicit steps solve for states of
+ * very different sizes. Wrong rules are wrong in the first digits. */
 /* Times the rounding that was seen, of which there are two samples, is rounding. */
 #define SAFETY (1 / ATVI_SLIGHT)
 

@@ -9,10 +9,12 @@
 
 static const double UNTEMPERED[] = {1};
 
-/* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of so many are no better. */
+/* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of
+ * so many are no better. */
 enum { WIDE_FACTORS = 5 };
-/* Above this many, units are fitted one by one and q is not trained if chains may follow: training takes as many gradients as chains in all, and the operations of a
- * flow besides, ten times those of a cheap model. Below, a flow takes no longer, and its draws are worth more than those of chains. */
+/* Above this many, units are fitted one by one and q is not trained if chains may follow: training takes as
+ * many gradients as chains in all, and the operations of a flow besides, ten times those of a cheap model.
+ * Below, a flow takes no longer, and its draws are worth more than those of chains. */
 enum { MANY = ATVI_VI_WIDE / 2 };
 /* Of its threshold is k-hat where weights of a q that was not trained serve. */
 #define WELL_BELOW 0.7
@@ -299,7 +301,8 @@ typedef struct {
   bool grew, open, ends;
   /* Looks in a row at which what was absent had not halved. */
   int stayed;
-  /* By how much k-hat was above its threshold before the last further training, and what the weights were like. */
+  /* By how much k-hat was above its threshold before the last further training, and what the weights were
+   * like. */
   double lacked, noise, sd_gap, beyond;
   /* Log evidence of the components at the last look for what q misses. */
   double log_known;
@@ -325,8 +328,8 @@ static bool wants_exact(const fit *f) {
          (v->outcome.converged && (v->search.uncovered > 0 || !atvi_infer_vi_permits(&f->w)));
 }
 
-/* With many coordinates chains cost little more than draws, and a q that was not trained must be good to spare
- * them: by these weights, and by what their tail lets expect of those of all draws. */
+/* With many coordinates chains cost little more than draws, and a q that was not trained must be good to
+ * spare them: by these weights, and by what their tail lets expect of those of all draws. */
 static bool wants_chains(const fit *f) {
   const atvi_vi *v = f->v;
   const atvi_psis_info *p = &f->w.psis;
@@ -336,8 +339,9 @@ static bool wants_chains(const fit *f) {
   return v->opts.exact == ATVI_EXACT_AUTO && v->wide && !v->outcome.cut && (!good || wants_exact(f));
 }
 
-/* What was missing may have hidden more, unless it was little: by the points, which in many dimensions hardly move, or by the maxima that climbs found. Where a search
- * has found half of 24 modes, as a mixture of four components has, it has not found the other half. */
+/* What was missing may have hidden more, unless it was little: by the points, which in many dimensions hardly
+ * move, or by the maxima that climbs found. Where a search has found half of 24 modes, as a mixture of four
+ * components has, it has not found the other half. */
 static bool is_much(const fit *f) {
   const atvi_vi *v = f->v;
   return fmax(v->search.log_missing, v->search.log_found) > f->log_known + log(ATVI_SLIGHT);
@@ -349,8 +353,9 @@ static bool wants_another_look(const fit *f) {
          !(v->search.uncovered > 0) && is_much(f) && !atvi_infer_vi_over(v);
 }
 
-/* What was absent and got components must have halved by the next look, if it matters: else they do not help, and neither would more of
- * them. Where runs take long, and chains with them, it has one look more: a single one may be off by a factor of two. */
+/* What was absent and got components must have halved by the next look, if it matters: else they do not help,
+ * and neither would more of them. Where runs take long, and chains with them, it has one look more: a single
+ * one may be off by a factor of two. */
 static atvi_status seek(fit *f) {
   atvi_vi *v = f->v;
   double before = v->search.log_absent, least;
@@ -365,7 +370,8 @@ static atvi_status seek(fit *f) {
   return ATVI_OK;
 }
 
-/* Where the last look was one at which nothing had changed, and no component comes or no look is left, it stays so. */
+/* Where the last look was one at which nothing had changed, and no component comes or no look is left, it
+ * stays so. */
 static atvi_status cover(fit *f) {
   atvi_vi *v = f->v;
   ATVI_TRY(atvi_infer_vi_cover(v));
@@ -396,13 +402,14 @@ static bool may_follow(const fit *f) {
          !atvi_infer_vi_late(v);
 }
 
-/* Whether to add components where q has too few draws for a variance: once by the first draws, and once by all, which see more. */
+/* Whether to add components where q has too few draws for a variance: once by the first draws, and once by
+ * all, which see more. */
 static bool wants_filling(const fit *f) {
   return may_follow(f) && f->filled < (f->w.all ? 2 : 1) && atvi_infer_vi_is_thin(&f->w);
 }
 
-/* Whether to look beyond the largest weights: once they may be used, and again after there was something. What the first draws saw must
- * be gone, even where components hide it from the weights. */
+/* Whether to look beyond the largest weights: once they may be used, and again after there was something.
+ * What the first draws saw must be gone, even where components hide it from the weights. */
 static bool wants_following(const fit *f) {
   bool any = f->open || atvi_infer_vi_has_frontier(&f->w);
   return wants_filling(f) || (may_follow(f) && f->w.all && f->followed < ATVI_REPEATS && any);
@@ -425,7 +432,8 @@ static atvi_status follow(fit *f) {
   return ATVI_OK;
 }
 
-/* Training ended where the density is zero: there is more to be found by looking elsewhere than by chains from there. */
+/* Training ended where the density is zero: there is more to be found by looking elsewhere than by chains
+ * from there. */
 static bool is_in_a_hole(const fit *f) {
   atvi_idx alive = 0;
   for (atvi_idx j = 0; j < f->w.c.n; j++) alive += isfinite(f->w.c.log_pi[j]);
@@ -437,8 +445,8 @@ static double lack(const fit *f) { return fmax(f->w.psis.khat - atvi_math_psis_t
 /* Standard error of k-hat, which is made of the 3 sqrt(n) largest weights. */
 static double khat_se(const fit *f) { return (1 + f->w.psis.khat) / sqrt(3 * sqrt((double)f->w.c.n)); }
 
-/* Further training must have brought k-hat half of the way to its threshold, or as near to it as can be told: else q cannot follow the posterior, and chains do it
- * sooner. */
+/* Further training must have brought k-hat half of the way to its threshold, or as near to it as can be told:
+ * else q cannot follow the posterior, and chains do it sooner. */
 static bool wants_improvement(const fit *f) {
   const atvi_vi *v = f->v;
   bool helped = lack(f) > 0 ? lack(f) <= fmax(f->lacked / 2, khat_se(f))
@@ -548,9 +556,10 @@ static atvi_status improve(atvi_vi *v) {
   return ATVI_OK;
 }
 
-/* Many coordinates: the normal approximation at the best maximum, if that is a peak. A ladder would have as many rungs as the posterior is
- * narrower than the prior in all of them together, and training takes as many runs as chains do in all and often leaves weights that cannot be used: it
- * is for those who will not have chains, and for several modes, as far as a flow serves: chains that have begun in one stay there. */
+/* Many coordinates: the normal approximation at the best maximum, if that is a peak. A ladder would have as
+ * many rungs as the posterior is narrower than the prior in all of them together, and training takes as many
+ * runs as chains do in all and often leaves weights that cannot be used: it is for those who will not have
+ * chains, and for several modes, as far as a flow serves: chains that have begun in one stay there. */
 static atvi_status train(atvi_vi *v);
 static atvi_status train_wide(atvi_vi *v) {
   atvi_member *m = &v->part[0].at;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Variational inference: annealed and transformed (atvi), with a flow and no annealing (nf), with a copula.
  *
- * A family q is trained in unconstrained coordinates (space.h) along a ladder of tempered posteriors; other modes are
- * looked for and get a component of their own; fine-tuning follows where it helps. The end is importance sampling:
- * fresh draws of q with smoothed weights, exact in the limit, with k-hat and ESS telling how far they can be trusted. Where
- * k-hat forbids the weights, chains that start from q and use it take over (vi_exact.c). */
+ * A family q is trained in unconstrained coordinates (space.h) along a ladder of tempered posteriors; other
+ * modes are looked for and get a component of their own; fine-tuning follows where it helps. The end is
+ * importance sampling: fresh draws of q with smoothed weights, exact in the limit, with k-hat and ESS telling
+ * how far they can be trusted. Where k-hat forbids the weights, chains that start from q and use it take over
+ * (vi_exact.c). */
 #ifndef ATVI_INFER_VI_H
 #define ATVI_INFER_VI_H
 
@@ -60,10 +61,10 @@ atvi_infer_vi_nf_defaults(void); /* the same flow, logistic map, no annealing, o
 atvi_vi_opts atvi_infer_vi_copula_defaults(void); /* likewise with a copula */
 
 /* *out: independent draws with weights that sum to one (draws.h resamples them), or, of the exact sampler, chains without
- * weights (made.exact is 1). made has elbo, khat, log_evidence,
- * efficiency, modes and the rest. Depends on the options and the target alone, not on the number of threads (unless time
- * or the stop request ends the run). The target must give gradients.
- * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no point of the prior can be evaluated), ESTOP, ELIMIT. *out is NULL on error. */
+ * weights (made.exact is 1). made has elbo, khat, log_evidence, efficiency, modes and the rest. Depends on
+ * the options and the target alone, not on the number of threads (unless time or the stop request ends the
+ * run). The target must give gradients. Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no point of
+ * the prior can be evaluated), ESTOP, ELIMIT. *out is NULL on error. */
 ATVI_CHECKED atvi_status atvi_infer_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts,
                                            atvi_draws **out);
 

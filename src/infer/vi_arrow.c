@@ -288,7 +288,8 @@ static void settle(finder *f) {
   }
 }
 
-/* h of a column, with what the last steps promise where that is little: far from a maximum it may be anything. */
+/* h of a column, with what the last steps promise where that is little: far from a maximum it may be
+ * anything. */
 static double integral(const finder *f, atvi_idx j) {
   const columns *c = &f->c;
   double h = c->f[j];
@@ -461,7 +462,8 @@ static bool derivatives(finder *f) {
   return true;
 }
 
-/* chol_0 becomes chol_0 times a factor of the inverse of curve; move[n] is the step in x_0. Returns what it promises. */
+/* chol_0 becomes chol_0 times a factor of the inverse of curve; move[n] is the step in x_0. Returns what it
+ * promises. */
 static double step_common(finder *f) {
   atvi_vi_piece *p = &f->a->piece[0];
   atvi_idx n = p->n;
@@ -516,7 +518,8 @@ static void move_centre(finder *f, double part) {
   }
 }
 
-/* From the end of a climb, x[d], as near to a maximum as steps lead: q of what is common follows its weights from there. False: it cannot be evaluated, or there is no time. */
+/* From the end of a climb, x[d], as near to a maximum as steps lead: q of what is common follows its weights
+ * from there. False: it cannot be evaluated, or there is no time. */
 static bool maximise(finder *f, const double *x) {
   atvi_vi_arrow *a = f->a;
   atvi_vi_piece *p0 = &a->piece[0];
@@ -572,7 +575,8 @@ static bool maximise(finder *f, const double *x) {
   return isfinite(f->gain);
 }
 
-/* Widths of the halves: such that the density falls no faster than that of the block, anywhere up to WIDTHS standard deviations. */
+/* Widths of the halves: such that the density falls no faster than that of the block, anywhere up to WIDTHS
+ * standard deviations. */
 static void measure_widths(finder *f) {
   atvi_vi_arrow *a = f->a;
   room *r = &f->r;
@@ -619,7 +623,8 @@ static void centre(const finder *f, double *x) {
     for (atvi_idx i = 0; i < f->a->piece[b].n; i++) x[f->a->piece[b].of[i]] = f->a->piece[b].mean[i];
 }
 
-/* chol_0 becomes so wide that x[d], another maximum of the integral, is not far off: q of what is common can then follow its weights there. */
+/* chol_0 becomes so wide that x[d], another maximum of the integral, is not far off: q of what is common can
+ * then follow its weights there. */
 static void reach(finder *f, const double *x) {
   atvi_vi_piece *p = &f->a->piece[0];
   atvi_idx n = p->n;
@@ -637,8 +642,8 @@ static void reach(finder *f, const double *x) {
 
 typedef enum { SINGLE, MOVED, SEVERAL } others;
 
-/* Blocks that begin at the ends of other climbs, x[d][n], come to the same maxima, or to much lower ones. MOVED: some came to higher ones, which
- * replace theirs in top[d]. */
+/* Blocks that begin at the ends of other climbs, x[d][n], come to the same maxima, or to much lower ones.
+ * MOVED: some came to higher ones, which replace theirs in top[d]. */
 static others look_for_others(finder *f, atvi_idx n, const double *x, double *top) {
   atvi_vi_arrow *a = f->a;
   columns *c = &f->c;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the bends of a frame (bend.h) that is the normal approximation at a maximum. In a normal posterior the gradient at t v, in y, is
+/* Measures the bends of a frame (bend.h) that is the normal approximation at a maximum. In a normal posterior
+ * the gradient at t v, in y, is
  * -t v; where a ridge is curved it also points to where the ridge is. Directions are those in which each parameter moves most, all else following
- * it: the ridge is smoothest as a function of the one that the data inform least. Along those in which it is curved most it is followed: at
- * a few t all else climbs to it, a Newton step being the gradient itself, and what it was displaced by is the bend. The best stays, if draws of the normal
- * approximation have less variable weights with it, and another one may follow.
+ * it: the ridge is smoothest as a function of the one that the data inform least. Along those in which it is
+ * curved most it is followed: at a few t all else climbs to it, a Newton step being the gradient itself, and
+ * what it was displaced by is the bend. The best stays, if draws of the normal approximation have less
+ * variable weights with it, and another one may follow.
  *
- * A ridge whose curve comes from the map of a share, which multiplies something, is straight in its logarithm: such maps are tried first. */
+ * A ridge whose curve comes from the map of a share, which multiplies something, is straight in its
+ * logarithm: such maps are tried first. */
 #include "infer/vi_state.h"
 #include "math/linalg.h"
 #include "math/rng.h"
@@ -21,7 +24,8 @@ enum {
 };
 #define WORTH 0.75 /* of the spread of log weights that a bend may leave */
 
-/* Of the logit that stands for a logarithm of the distance from either end: within 1 % of it up to 0.7 or 0.92 of the interval. */
+/* Of the logit that stands for a logarithm of the distance from either end: within 1 % of it up to 0.7 or
+ * 0.92 of the interval. */
 static const double POWERS[] = {8, -8, 32, -32};
 #define STRIDE (ATVI_NEAR / ATVI_REPEATS) /* between the points at which a ridge is followed */
 
@@ -58,7 +62,8 @@ static double cross(atvi_idx d, atvi_idx n, atvi_idx j, const double *v, double 
   return sum;
 }
 
-/* off[d]: how far the ridge is off, ATVI_NEAR along the direction of each coordinate of x; 0 where that cannot be told. */
+/* off[d]: how far the ridge is off, ATVI_NEAR along the direction of each coordinate of x; 0 where that
+ * cannot be told. */
 static void find_curves(const look *l, double *off) {
   atvi_idx d = l->v->d;
   for (atvi_idx first = 0; first < d; first += CHUNK) {
@@ -79,7 +84,8 @@ static void find_curves(const look *l, double *off) {
   }
 }
 
-/* The coordinates with the largest off above ATVI_PART_SD, at most ATVI_TOPS, which then is 0; returns how many. */
+/* The coordinates with the largest off above ATVI_PART_SD, at most ATVI_TOPS, which then is 0; returns how
+ * many. */
 static int most_curved(atvi_idx d, double *off, atvi_idx *k) {
   int n = 0;
   for (; n < ATVI_TOPS; n++) {
@@ -239,7 +245,8 @@ atvi_status atvi_infer_vi_bend(atvi_vi *v, atvi_member *m) {
 
 /* ---- maps ---- */
 
-/* The map of coordinate k with this power, which agrees with the one that is there in value and slope at x, so that the frame stays. */
+/* The map of coordinate k with this power, which agrees with the one that is there in value and slope at x,
+ * so that the frame stays. */
 static bool power_map(const atvi_map *old, double power, double x, atvi_map *out) {
   double theta, ldj = 0, own = 0, at;
   *out = *old;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws and weights of a posterior whose coordinates come in blocks. The joint weights of hundreds of good factors are poor, so blocks are
- * weighted one by one.
+/* Draws and weights of a posterior whose coordinates come in blocks. The joint weights of hundreds of good
+ * factors are poor, so blocks are weighted one by one.
  *
  * Weight   A draw of what is common has K draws of every block. Its weight
  *
@@ -53,8 +53,9 @@ typedef struct {
   double *all_spread;
   /* [CHUNK][1 + blocks] the columns taken; NULL: none is. */
   atvi_idx *picked;
-  /* Blocks are looked at anew for each draw of what is common. Those of several coordinates climb: from `at` to mid, [d][AT_ONCE], with factors
-   * [AT_ONCE][1 + blocks][most][most]. Those of one are scanned: [AT_ONCE][1 + blocks], at places[1 + blocks][AT_ONCE][FIRST], by points px[d][CHUNK]. */
+  /* Blocks are looked at anew for each draw of what is common. Those of several coordinates climb: from `at`
+   * to mid, [d][AT_ONCE], with factors [AT_ONCE][1 + blocks][most][most]. Those of one are scanned:
+   * [AT_ONCE][1 + blocks], at places[1 + blocks][AT_ONCE][FIRST], by points px[d][CHUNK]. */
   bool follows;
   double *at, *mid, *chol, *places, *px;
   atvi_scan *scan;
@@ -78,8 +79,8 @@ static bool make(blocks *s) {
 
 /* ---- what is common ---- */
 
-/* Coordinate i is this far from a middle: how far others go with it. Near a bound the log of a parameter goes far while nothing else changes any
- * more: below the middle the others follow the parameter, not its log. */
+/* Coordinate i is this far from a middle: how far others go with it. Near a bound the log of a parameter goes
+ * far while nothing else changes any more: below the middle the others follow the parameter, not its log. */
 static double levelled(const blocks *s, atvi_idx i, double x) {
   const atvi_map *m = &s->v->space->map[s->a.piece[0].of[i]];
   return m->kind == ATVI_MAP_LOG && x < 0 ? expm1(m->scale * x) / m->scale : x;
@@ -109,7 +110,8 @@ static void base_of(const blocks *s, const double *x, atvi_idx stride, atvi_idx 
 
 /* ---- draws ---- */
 
-/* log q_0 of column j of y0[common][n]: the mixture of Student's t distribution and of those that are wider in one coordinate. */
+/* log q_0 of column j of y0[common][n]: the mixture of Student's t distribution and of those that are wider
+ * in one coordinate. */
 static double log_common(const blocks *s, atvi_idx n, atvi_idx j) {
   const atvi_vi_piece *p = &s->a.piece[0];
   double d = (double)p->n, df = DF, half = 0.5 * (df + d), r2 = 0, wide = 0;
@@ -137,7 +139,8 @@ static void draw_common(blocks *s, uint32_t scramble, atvi_idx first, atvi_idx n
   }
 }
 
-/* A standard normal z becomes a point between halves of normal distributions; *log_q receives their log density. */
+/* A standard normal z becomes a point between halves of normal distributions; *log_q receives their log
+ * density. */
 static double halves(double z, double up, double down, double *log_q) {
   if (up == down) {
     *log_q -= log(up) + 0.5 * z * z;
@@ -179,7 +182,8 @@ static void shift(const blocks *s, const atvi_vi_piece *p, const double *chol, c
     for (atvi_idx k = 0; k <= i; k++) s->x[p->of[i] * B + c] += chol[i * p->n + k] * y[k];
 }
 
-/* The k draws of a block with these middles (x already has them) and this factor: columns at .. at + k - 1 of B. In pairs y and -y. */
+/* The k draws of a block with these middles (x already has them) and this factor: columns at .. at + k - 1 of
+ * B. In pairs y and -y. */
 static void draw_pairs(const blocks *s, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
                        atvi_idx at) {
   const atvi_vi_piece *p = &s->a.piece[b];
@@ -199,7 +203,8 @@ static void draw_pairs(const blocks *s, atvi_rng *rng, atvi_idx b, const double 
   }
 }
 
-/* The same for few coordinates: two lattices of k / 2 points, each shifted at random, with tails of Student's t distribution. */
+/* The same for few coordinates: two lattices of k / 2 points, each shifted at random, with tails of Student's
+ * t distribution. */
 static void draw_lattices(const blocks *s, atvi_rng *rng, atvi_idx b, const double *chol, atvi_idx B,
                           atvi_idx at) {
   static const double BY[FEW][FEW] = {
@@ -238,7 +243,8 @@ static void draw_scanned(const blocks *s, const atvi_scan *scan, atvi_rng *rng, 
   }
 }
 
-/* n draws of what is common, from the first of a scrambling, with k of each block: columns j k .. j k + k - 1. */
+/* n draws of what is common, from the first of a scrambling, with k of each block: columns j k .. j k + k -
+ * 1. */
 typedef struct {
   blocks *s;
   uint32_t scramble;
@@ -442,7 +448,8 @@ static double temper(atvi_idx n, const double *log_w, double least, double *e) {
   }
 }
 
-/* Mean and factor of what is common, from weighted draws x0[common][n]: each coordinate by least squares on the bent ones before it, base[common][n]. */
+/* Mean and factor of what is common, from weighted draws x0[common][n]: each coordinate by least squares on
+ * the bent ones before it, base[common][n]. */
 static void follow(blocks *s, atvi_idx n, const double *x0, const double *e, double *base, double *cov) {
   atvi_vi_piece *p = &s->a.piece[0];
   for (atvi_idx i = 0; i < p->n; i++) {
@@ -496,14 +503,15 @@ static void restore(blocks *s, const double *kept) {
   atvi_infer_vi_piece_log_det(p);
 }
 
-/* With k draws of a block log w has this variance: with so many it has about the one that is wanted, if it falls as 1 / k. */
+/* With k draws of a block log w has this variance: with so many it has about the one that is wanted, if it
+ * falls as 1 / k. */
 static atvi_idx better_k(atvi_idx k, double variance) {
   double times = fmin(variance / ATVI_ROUGH, 2);
   return times > 1 ? (atvi_idx)fmin(4 * ceil(0.25 * times * (double)k), ATVI_VI_BLOCK_MOST) : k;
 }
 
-/* q of what is common follows its weights until that is no longer worth it; *share is the effective size per draw, *variance that of log w from
- * the blocks. */
+/* q of what is common follows its weights until that is no longer worth it; *share is the effective size per
+ * draw, *variance that of log w from the blocks. */
 static atvi_status adapt(blocks *s, double *share, double *variance) {
   atvi_vi *v = s->v;
   const atvi_vi_piece *p = &s->a.piece[0];
@@ -651,8 +659,9 @@ static bool make_looks(blocks *s) {
   return !atvi_pool_failed(s->pool);
 }
 
-/* Draws of which blocks know little, those that may have the most weight first: at most `most` of them, in which. If log w has a variance of V
- * from its blocks, its mean is V / 2 above where most of its values are. */
+/* Draws of which blocks know little, those that may have the most weight first: at most `most` of them, in
+ * which. If log w has a variance of V from its blocks, its mean is V / 2 above where most of its values
+ * are. */
 static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most, atvi_idx *which) {
   double value[AT_ONCE];
   atvi_idx n = 0;
@@ -667,7 +676,8 @@ static atvi_idx vaguest(const blocks *s, const atvi_vi_weights *w, atvi_idx most
   return n;
 }
 
-/* Weighs these draws anew, with blocks that climb, and says what share of the posterior they turn out to lack. */
+/* Weighs these draws anew, with blocks that climb, and says what share of the posterior they turn out to
+ * lack. */
 static double lacking(blocks *s, const atvi_vi_weights *w) {
   const atvi_cloud *c = &w->c;
   atvi_idx which[AT_ONCE], n = vaguest(s, w, AT_ONCE, which), k = s->k;
@@ -711,8 +721,9 @@ static double overlap(blocks *s, const atvi_vi_weights *w, const double *image) 
   return share;
 }
 
-/* Where draws lack mirror images of themselves, each goes to one of the images at random: q is then the mean of its images, and its density that of one of them
- * divided by their number, if they do not overlap. Where they do, or do not commute, the fit goes the way of other models. */
+/* Where draws lack mirror images of themselves, each goes to one of the images at random: q is then the mean
+ * of its images, and its density that of one of them divided by their number, if they do not overlap. Where
+ * they do, or do not commute, the fit goes the way of other models. */
 static atvi_status spread_images(blocks *s, atvi_vi_weights *w) {
   atvi_vi *v = s->v;
   const atvi_cloud *c = &w->c;

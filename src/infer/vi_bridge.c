@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Log evidence from chains alone, where the approximation that they started from is too far from the posterior for bridge sampling.
+/* Log evidence from chains alone, where the approximation that they started from is too far from the
+ * posterior for bridge sampling.
  *
- * Half of the chains say where the posterior is: a normal distribution with their mean and covariance, in the coordinates of their frame (variances alone
- * where there are too few draws for more). It knows nothing of the other half, so that bridge sampling between its draws and theirs is as good as
- * with any other q (stat.h). Then the halves change places. The two estimates share no draw of a normal distribution, and what one half of the chains missed
- * sets them apart: their difference is part of the error. */
+ * Half of the chains say where the posterior is: a normal distribution with their mean and covariance, in the
+ * coordinates of their frame (variances alone where there are too few draws for more). It knows nothing of
+ * the other half, so that bridge sampling between its draws and theirs is as good as with any other q
+ * (stat.h). Then the halves change places. The two estimates share no draw of a normal distribution, and what
+ * one half of the chains missed sets them apart: their difference is part of the error. */
 #include "infer/vi_exact.h"
 #include "math/sobol.h"
 #include "math/stat/stat.h"

@@ -54,7 +54,8 @@ atvi_vi_worth atvi_infer_vi_worth_of(const atvi_vi *v, atvi_idx n, const double 
   return worth;
 }
 
-/* Whether q lacks next to nothing by the measure of the search for what it misses: what that finds would cost more than the training that is left out. */
+/* Whether q lacks next to nothing by the measure of the search for what it misses: what that finds would cost
+ * more than the training that is left out. */
 static bool is_sound(const atvi_vi *v, double part, const atvi_vi_worth *w) {
   return (w->permits && part * w->lacking < ATVI_SLIGHT) || w->top < exp(v->tuning.missed);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Chains that start from the approximation, where weights cannot correct it: which sampler runs them, and what they deliver.
+/* Chains that start from the approximation, where weights cannot correct it: which sampler runs them, and
+ * what they deliver.
  *
- * Two know how to. The exact sampler (vi_exact.c) jumps through q, from mode to mode, and finds its way into necks. The No-U-Turn sampler
- * (nuts.c), in coordinates in which the weighted draws are uncorrelated with variance one, does not need q to be good and costs a
- * tenth per draw, but stays in its mode and diverges in necks. So nuts begins. At its first checkpoint its R-hat and ESS say how many
- * more model runs it needs: R-hat - 1 falls, and ESS grows, in proportion to them. If that is less than the exact sampler takes to its own
- * first checkpoint nuts goes on. Otherwise the exact sampler comes to that checkpoint too, and the one that needs fewer runs from there
- * goes on. All of it is counted in runs: the choice depends on the seed alone.
+ * Two know how to. The exact sampler (vi_exact.c) jumps through q, from mode to mode, and finds its way into
+ * necks. The No-U-Turn sampler (nuts.c), in coordinates in which the weighted draws are uncorrelated with
+ * variance one, does not need q to be good and costs a tenth per draw, but stays in its mode and diverges in
+ * necks. So nuts begins. At its first checkpoint its R-hat and ESS say how many more model runs it needs:
+ * R-hat - 1 falls, and ESS grows, in proportion to them. If that is less than the exact sampler takes to its
+ * own first checkpoint nuts goes on. Otherwise the exact sampler comes to that checkpoint too, and the one
+ * that needs fewer runs from there goes on. All of it is counted in runs: the choice depends on the seed
+ * alone.
  *
- * Evidence by bridge sampling between the draws of q that were weighed last and the chains (stat.h), or from the chains alone (vi_bridge.c). */
+ * Evidence by bridge sampling between the draws of q that were weighed last and the chains (stat.h), or from
+ * the chains alone (vi_bridge.c). */
 #include "infer/vi_exact.h"
 #include "math/stat/stat.h"
 #include <math.h>
@@ -18,8 +22,9 @@
 enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
 /* All but a tenth: smaller steps than by default, since none may diverge. */
 #define NUTS_ACCEPT (1 - ATVI_SMALL)
-/* Training is in vain when hardly any of the draws can be evaluated, or when after this many steps their log weights still have
- * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
+/* Training is in vain when hardly any of the draws can be evaluated, or when after this many steps their log
+ * weights still have this standard deviation, by the quartiles: where weights can be used in the end it is 1
+ * to 2 by then. */
 enum { VAIN_STEPS = 600 };
 #define VAIN_SD 5.0
 
@@ -88,7 +93,8 @@ static atvi_status prior_starts(takeover *t, double *x) {
   return ATVI_OK;
 }
 
-/* With many coordinates nuts learns their correlations from its own places: few weighted draws say less of them. A bend is kept. */
+/* With many coordinates nuts learns their correlations from its own places: few weighted draws say less of
+ * them. A bend is kept. */
 static atvi_status begin_nuts(takeover *t) {
   atvi_vi *v = t->v;
   bool bent = v->wide && v->n_part == 1 && v->part[0].at.bend.n > 0 && !atvi_infer_vi_hopeless(t->w);
@@ -136,12 +142,14 @@ static double divergences(const atvi_chains *c) { return told(c).divergences; }
 /* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
 static bool is_sound(const atvi_chains *c) { return divergences(c) == 0 && told(c).ebfmi > ATVI_VI_WORTH; }
 
-/* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and all lines, as q is wrong, of five points each. */
+/* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and all
+ * lines, as q is wrong, of five points each. */
 static double first_runs(const atvi_chains *exact) {
   return (double)(exact->m * exact->plan.first_check) * (1 + ATVI_EXACT_LEAPS / 2 + 5 * ATVI_EXACT_LINES);
 }
 
-/* Only divergences that stay with smaller steps, which nuts takes after the first checkpoint, are those of the posterior. */
+/* Only divergences that stay with smaller steps, which nuts takes after the first checkpoint, are those of
+ * the posterior. */
 static trial choose(takeover *t) {
   atvi_vi *v = t->v;
   trial nuts = {.c = t->nuts, .end = ATVI_END_LIMIT, .left = HUGE_VAL},
@@ -205,8 +213,9 @@ static atvi_status evidence_of_q(takeover *t, const atvi_chains *c, atvi_made *m
   return ATVI_OK;
 }
 
-/* Draws of q that are nowhere near may have any density, and a bridge takes weights that count one image: then chains alone say what they can. So they do
- * where they and q hardly meet, one draw decides, and its error is not known either. */
+/* Draws of q that are nowhere near may have any density, and a bridge takes weights that count one image:
+ * then chains alone say what they can. So they do where they and q hardly meet, one draw decides, and its
+ * error is not known either. */
 static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
   bool hopeless = atvi_infer_vi_hopeless(t->w);
   made->log_evidence = made->log_evidence_se = NAN;
@@ -301,7 +310,8 @@ bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test) {
   return v->progress.steps >= VAIN_STEPS && e[3 * n / 4] - e[n / 4] > 2 * 0.6745 * VAIN_SD;
 }
 
-/* Modes that the search found and that may hold more than a thousandth: nuts would need a start in each, and as many as are due to it. */
+/* Modes that the search found and that may hold more than a thousandth: nuts would need a start in each, and
+ * as many as are due to it. */
 static bool several_modes(const atvi_vi *v) {
   double best = -HUGE_VAL;
   int n = 0;
@@ -311,7 +321,8 @@ static bool several_modes(const atvi_vi *v) {
   return n > 1;
 }
 
-/* Energies that hardly change, or chains that are nowhere near each other: a neck that nuts does not pass, and that a flow may follow. */
+/* Energies that hardly change, or chains that are nowhere near each other: a neck that nuts does not pass,
+ * and that a flow may follow. */
 static bool is_for_a_flow(const takeover *t, const trial *a) {
   const atvi_vi *v = t->v;
   bool may = v->wide && v->d <= ATVI_VI_WIDE && !a->over && !atvi_infer_vi_late(v);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A first q without training: the normal approximation at the best maximum, which then follows its own weighted draws.
+/* A first q without training: the normal approximation at the best maximum, which then follows its own
+ * weighted draws.
  *
- * Many posteriors are so nearly normal, in these coordinates, that its draws cost less than training would. So a few climbs come first. A round takes draws that say
- * what they are worth, and gives q their weighted mean and covariance; rounds go on while one is expected to save more than it costs, and q stays if training would
- * not pay, by the rule that ends training (vi_budget.c). Otherwise the ladder begins at the prior as if nothing had been: it sees several modes while they are still
- * connected, and training from a normal q that is not good enough ended with more components than training from the ladder did (up to seven times the runs). */
+ * Many posteriors are so nearly normal, in these coordinates, that its draws cost less than training would.
+ * So a few climbs come first. A round takes draws that say what they are worth, and gives q their weighted
+ * mean and covariance; rounds go on while one is expected to save more than it costs, and q stays if training
+ * would not pay, by the rule that ends training (vi_budget.c). Otherwise the ladder begins at the prior as if
+ * nothing had been: it sees several modes while they are still connected, and training from a normal q that
+ * is not good enough ended with more components than training from the ladder did (up to seven times the
+ * runs). */
 #include "infer/vi_state.h"
 #include <math.h>
 #include <string.h>
@@ -24,7 +28,8 @@ double atvi_infer_vi_gained(const atvi_vi *v, const atvi_cloud *c, const double 
   return mean - p.log_mean;
 }
 
-/* Rounds from `at`; the best of them in *best, what its draws are worth in *worth. log_w[ATVI_VI_LOOK]: scratch. */
+/* Rounds from `at`; the best of them in *best, what its draws are worth in *worth. log_w[ATVI_VI_LOOK]:
+ * scratch. */
 static void polish(atvi_vi *v, atvi_member *at, atvi_member *best, atvi_vi_worth *worth, double *log_w) {
   double left;
   do {

@@ -81,8 +81,8 @@ void atvi_infer_exact_heavy(atvi_idx d, atvi_exact_moves *s);
 /* sd, spread and log_heavy from n >= 1 points x[d][n], which it spoils; no correlations where they have no
  * covariance. False: out of memory. */
 bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s);
-/* n_part, leaps, steps to begin with, and scratch, of moves whose sd, spread and log_heavy are known; the pool's, but for what close frees, also after an
- * error. Errors: ENOMEM. */
+/* n_part, leaps, steps to begin with, and scratch, of moves whose sd, spread and log_heavy are known; the
+ * pool's, but for what close frees, also after an error. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_exact_open(atvi_vi *v, atvi_exact_moves *s);
 void atvi_infer_exact_close(atvi_exact_moves *s);
 /* Puts the lanes at x[d][LANES] and finds all that is known there; k is the component that most likely gives
@@ -93,14 +93,14 @@ void atvi_infer_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int 
 /* One iteration: a jump, a local move, and updates along lines. Random numbers belong to (seed, iteration,
  * chain). */
 void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration);
-/* Moves log_step[2][n_part] towards the acceptance that is wanted, by what n groups saw of local moves with each component, in order, and forgets
- * that; round = 0, 1, ... */
+/* Moves log_step[2][n_part] towards the acceptance that is wanted, by what n groups saw of local moves with
+ * each component, in order, and forgets that; round = 0, 1, ... */
 void atvi_infer_exact_adapt(const atvi_exact_moves *s, atvi_idx n, atvi_exact_group *g, int round,
                             double wanted, double *log_step);
 
-/* The sampler on the driver of chains.h, ready for atvi_infer_chains_on, from draws by their weights; what follows log prior and log
- * likelihood of a state is log pi - log q. where: sd, spread and log_heavy. The pool's, but for what ops->end frees. Errors:
- * ENOMEM; *out is NULL then. */
+/* The sampler on the driver of chains.h, ready for atvi_infer_chains_on, from draws by their weights; what
+ * follows log prior and log likelihood of a state is log pi - log q. where: sd, spread and log_heavy. The
+ * pool's, but for what ops->end frees. Errors: ENOMEM; *out is NULL then. */
 ATVI_CHECKED atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w,
                                                 const atvi_exact_moves *where, atvi_chains **out);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What lies beyond the draws of largest weight. Weights know of no place where there are no draws: where q ends too early, at the tip of a ridge or in the neck of a
- * scale, they grow towards its end, and k-hat says how fast, not how much of the posterior is behind it. So chains that leave the posterior as it is start at these draws, by
- * their weights, and take a few Hamiltonian steps. Where q has all of the posterior they come back; where it has not they go on outwards, to where log pi - log q is
- * larger than at any draw. Such points are covered like those that the search for what q misses has found (vi_modes.c), and all is weighed again. */
+/* What lies beyond the draws of largest weight. Weights know of no place where there are no draws: where q
+ * ends too early, at the tip of a ridge or in the neck of a scale, they grow towards its end, and k-hat says
+ * how fast, not how much of the posterior is behind it. So chains that leave the posterior as it is start at
+ * these draws, by their weights, and take a few Hamiltonian steps. Where q has all of the posterior they come
+ * back; where it has not they go on outwards, to where log pi - log q is larger than at any draw. Such points
+ * are covered like those that the search for what q misses has found (vi_modes.c), and all is weighed
+ * again. */
 #include "infer/vi_exact.h"
 #include <math.h>
 #include <stdlib.h>
@@ -33,8 +36,8 @@ typedef struct {
   double large;
   /* Chains start at draws of this weight and more, which have this share of the posterior. */
   double least, share;
-  /* [L groups] whether a chain was beyond all draws at the last look; at the first one so many were, and of those that were at a look but
-   * the last, so many had come back at the next. */
+  /* [L groups] whether a chain was beyond all draws at the last look; at the first one so many were, and of
+   * those that were at a look but the last, so many had come back at the next. */
   bool *out;
   int went, were, back;
 } frontier;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Training on a stand-in for the likelihood (stand_in.h), for models whose runs are what a fit costs.
  *
- * A lesson is a few hundred draws of q, run with their gradients, and some of a wider q, which show how the likelihood falls off. They say what draws of q are
- * worth, and join those of earlier lessons. The stand-in is fitted to all of them, and q is trained and fine-tuned on it until the ELBO no longer improves, which takes
- * no run of the model. Where q goes astray because the stand-in is wrong, the next lesson is taken there, and puts it right. Lessons go on while one is expected to
- * save more runs than it takes (vi_budget.c).
+ * A lesson is a few hundred draws of q, run with their gradients, and some of a wider q, which show how the
+ * likelihood falls off. They say what draws of q are worth, and join those of earlier lessons. The stand-in
+ * is fitted to all of them, and q is trained and fine-tuned on it until the ELBO no longer improves, which
+ * takes no run of the model. Where q goes astray because the stand-in is wrong, the next lesson is taken
+ * there, and puts it right. Lessons go on while one is expected to save more runs than it takes
+ * (vi_budget.c).
  *
- * Points are kept as parameters, with gradients by them, so that they serve whatever the coordinates are. Parameters whose posterior reaches a bound are folded
- * after the first lessons, which then go on under the fold; what draws are worth decides which stays. */
+ * Points are kept as parameters, with gradients by them, so that they serve whatever the coordinates are.
+ * Parameters whose posterior reaches a bound are folded after the first lessons, which then go on under the
+ * fold; what draws are worth decides which stays. */
 #include "infer/vi_state.h"
 #include "math/linalg.h"
 #include "math/rng.h"
@@ -104,8 +107,8 @@ static double gained(const atvi_vi *v, const lessons *c) {
 
 /* ---- the stand-in ---- */
 
-/* Usable points seen, as parameters, to c->u ...; returns how many. A usual draw of the posterior is d/2 below the highest: what is another d/2 below counts
- * less. */
+/* Usable points seen, as parameters, to c->u ...; returns how many. A usual draw of the posterior is d/2
+ * below the highest: what is another d/2 below counts less. */
 static atvi_idx gather(const atvi_vi *v, lessons *c) {
   const atvi_cloud *seen = &c->seen;
   atvi_idx d = v->d, n = 0, at = 0;
@@ -212,7 +215,8 @@ static atvi_status learn(atvi_vi *v, lessons *c, atvi_member *m, double part, in
   return ATVI_OK;
 }
 
-/* Parameters whose posterior reaches a bound are folded; folds stay if draws are worth as much after a lesson under them as after m's first. */
+/* Parameters whose posterior reaches a bound are folded; folds stay if draws are worth as much after a lesson
+ * under them as after m's first. */
 static atvi_status try_folds(atvi_vi *v, lessons *c, atvi_member *m, double part, atvi_vi_worth *now,
                              bool *enough) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);

@@ -10,14 +10,14 @@
  *              a tail that no normal base has. But a wide posterior on the log scale looks the same near the bound, so short
  *              pilots under both maps decide, by what their draws are worth.
  *
- * The ladder is climbed under probit and log, which have no copies to get lost in; the fold takes over at its end, in
- * the frame of the draws.
+ * The ladder is climbed under probit and log, which have no copies to get lost in; the fold takes over at its
+ * end, in the frame of the draws.
  *
- * Traps of the surjection. A copy of the posterior beyond a fold is as good as the one in the box but for the slope, and q
- * may settle there: in theta nothing is wrong, but w is not what it could be. The cure is exact: the isometry that takes that copy of the box to
- * the box leaves theta as it is. It serves near and far copies alike. The slope is steep enough, in units of the
- * spread of q, that a reflected copy of a posterior which does not touch the bound has no mass, and so gentle that
- * one which does can cross it.
+ * Traps of the surjection. A copy of the posterior beyond a fold is as good as the one in the box but for the
+ * slope, and q may settle there: in theta nothing is wrong, but w is not what it could be. The cure is exact:
+ * the isometry that takes that copy of the box to the box leaves theta as it is. It serves near and far
+ * copies alike. The slope is steep enough, in units of the spread of q, that a reflected copy of a posterior
+ * which does not touch the bound has no mass, and so gentle that one which does can cross it.
  *
  * Frame        It follows q up the ladder. A posterior may be a million times narrower than its prior, and steps that
  *              suit a flow of unit size would take thousands to shrink it that far, coordinate by coordinate, or to turn
@@ -218,14 +218,16 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
 
 /* ---- the density at a bound ---- */
 
-/* Draws moved to the bound of coordinate i. Where a parameter goes to its bound, others that trade with it must come along. */
+/* Draws moved to the bound of coordinate i. Where a parameter goes to its bound, others that trade with it
+ * must come along. */
 typedef struct {
   atvi_idx n, i;
   /* z and x at the end, or nearly. */
   double z_end, x_end;
   /* [draws] of the parameter, and scratch. */
   double *z;
-  /* [d] mean of the other coordinates, and their slope against z: not against its log, which goes far where nothing changes any more. */
+  /* [d] mean of the other coordinates, and their slope against z: not against its log, which goes far where
+   * nothing changes any more. */
   double *mean, *slope;
   /* [d] where they are at the end. */
   double *there;
@@ -290,14 +292,15 @@ static atvi_status climb_there(const atvi_vi *v, const at_bound *a) {
   return status;
 }
 
-/* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an exponential tail, which q cannot
- * have. Its marginal density at the bound is the mean of
+/* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an
+ * exponential tail, which q cannot have. Its marginal density at the bound is the mean of
  *
  *     f(x) p(end, r + c) / p(x, rest),   r = rest - b z
  *
- * over draws (x, rest) of the posterior, for any density f and any b and c (Chen 1994, with a shear): here f, b are those of a normal
- * approximation of the draws of q, which are weighted, and r + c is about where the others have their maximum at the end. Between the
- * bound and the end of q's tail that makes the share of the posterior which the log would lose. */
+ * over draws (x, rest) of the posterior, for any density f and any b and c (Chen 1994, with a shear): here f,
+ * b are those of a normal approximation of the draws of q, which are weighted, and r + c is about where the
+ * others have their maximum at the end. Between the bound and the end of q's tail that makes the share of the
+ * posterior which the log would lose. */
 static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
   const atvi_map *map = &v->space->map[i];
   const double *xi = draws->x + i * draws->cap;
@@ -337,7 +340,8 @@ bool atvi_infer_vi_log_loses(atvi_vi *v, const atvi_member *m) {
   return any;
 }
 
-/* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
+/* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale
+ * from the draws. */
 static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   atvi_map *map = &v->space->map[i], new;
   double *z = v->scratch;
@@ -369,8 +373,8 @@ static bool is_idle(const atvi_vi *v, const atvi_vi_quality *q) {
          atvi_infer_vi_saving(v, 1, q->share, 0) < cost;
 }
 
-/* Short rounds for `folded` under the new maps and, unless that would not pay, for m under the old ones; what their draws are worth decides which
- * stays. */
+/* Short rounds for `folded` under the new maps and, unless that would not pay, for m under the old ones; what
+ * their draws are worth decides which stays. */
 static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *folded, const atvi_map *old,
                                double step, double handicap) {
   size_t bytes = (size_t)v->d * sizeof *old;

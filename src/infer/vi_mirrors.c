@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Mirror images of the posterior (mirrors.h) that q lacks. Nothing leads from one image to another, and in forty coordinates a climb from the prior need not end in
- * either. But an image of what is known is known: where the mirror is affine in the coordinates, as it is when parameters without a hierarchy change
- * their signs, the image of a component is a component, with the same flow in a frame that is reflected, and needs no training. Elsewhere images of the
- * maxima are more maxima, and get components as others do (vi_modes.c). */
+/* Mirror images of the posterior (mirrors.h) that q lacks. Nothing leads from one image to another, and in
+ * forty coordinates a climb from the prior need not end in either. But an image of what is known is known:
+ * where the mirror is affine in the coordinates, as it is when parameters without a hierarchy change their
+ * signs, the image of a component is a component, with the same flow in a frame that is reflected, and needs
+ * no training. Elsewhere images of the maxima are more maxima, and get components as others do
+ * (vi_modes.c). */
 #include "infer/vi_state.h"
 #include <float.h>
 #include <math.h>
@@ -131,7 +133,8 @@ atvi_status atvi_infer_vi_mirror_peaks(atvi_vi *v, atvi_idx *n, double **x) {
 
 /* ---- the last word ---- */
 
-/* Draws that lack an image of themselves lack as much of the posterior as they have; those of chains have shares to a few percent. */
+/* Draws that lack an image of themselves lack as much of the posterior as they have; those of chains have
+ * shares to a few percent. */
 atvi_status atvi_infer_vi_mirror_check(atvi_vi *v, atvi_draws *d) {
   atvi_mirror_draws draws = {d->n, d->n, d->x, d->weight};
   bool known = v->search.mirrored;

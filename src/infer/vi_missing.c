@@ -3,9 +3,10 @@
  *
  *     r(x) = pi(x) min(1, pi(x) / (c q(x)))^10,    q with the mass that its components have found, log c = `missed`,
  *
- * which is the posterior where q has far too little density and next to nothing elsewhere. What the main mass would crowd out, a small mode, the tip of a
- * ridge, an island behind an edge, is all that is left there; and the integral of r, by the increments of the ladder, is what q misses. The
- * estimate is unbiased and skewed: a large one can be believed, a small one says little where points move badly.
+ * which is the posterior where q has far too little density and next to nothing elsewhere. What the main mass
+ * would crowd out, a small mode, the tip of a ridge, an island behind an edge, is all that is left there; and
+ * the integral of r, by the increments of the ladder, is what q misses. The estimate is unbiased and skewed:
+ * a large one can be believed, a small one says little where points move badly.
  *
  * Ladder    From beta = 0. The next beta is where the conditional effective size of the increments falls to half of the points; then systematic
  *           resampling, and sweeps until every point has moved a few times.
@@ -81,7 +82,8 @@ static void gather(herd *h, atvi_idx n) {
 
 /* ---- the first points ---- */
 
-/* n of them to h->to.x. One that overflows counts as one that cannot be evaluated: h->w is 0, and x the origin. */
+/* n of them to h->to.x. One that overflows counts as one that cannot be evaluated: h->w is 0, and x the
+ * origin. */
 static void draw_prior(const herd *h, atvi_idx first) {
   const atvi_space *s = h->v->space;
   double *x = h->to.x;
@@ -170,7 +172,8 @@ static double gain(const herd *h, double log_base, double log_r, atvi_idx j) {
   return base + h->beta * (one - base);
 }
 
-/* Moves the points of one half: the even or the odd ones, as copies of a point are next to each other. Returns how many moved. */
+/* Moves the points of one half: the even or the odd ones, as copies of a point are next to each other.
+ * Returns how many moved. */
 static atvi_idx move_half(herd *h, int half) {
   atvi_idx d = h->d, m = h->n / 2, asked = 0, moved = 0;
   atvi_cloud *c = h->c;
@@ -222,8 +225,8 @@ static bool move(herd *h) {
 
 /* ---- the whole ---- */
 
-/* As many as the dimension asks for, and as the budget has if the ladder is as long as that of q, or, where q had none, as long as the information that the data
- * gave makes it. A multiple of ATVI_LANES. */
+/* As many as the dimension asks for, and as the budget has if the ladder is as long as that of q, or, where q
+ * had none, as long as the information that the data gave makes it. A multiple of ATVI_LANES. */
 static atvi_idx points_wanted(const atvi_vi *v) {
   double rungs = v->progress.rungs > 0 ? v->progress.rungs : 3 + 2 * v->outcome.gained / sqrt((double)v->d);
   double wanted = v->tuning.points * (double)(v->d + 2), runs = (double)atvi_model_evaluator_count(v->ev),
@@ -289,7 +292,8 @@ static double log_few(const atvi_vi *v, double log_missing) {
   return log(atvi_infer_vi_draws(v, 1)) + log_missing - log(FEW);
 }
 
-/* Where q is too low and draws are not few, weights say how much there is, far better than points do: they overlook nothing. */
+/* Where q is too low and draws are not few, weights say how much there is, far better than points do: they
+ * overlook nothing. */
 atvi_status atvi_infer_vi_absent(atvi_vi *v, const atvi_cloud *points, double log_missing,
                                  double *log_absent) {
   atvi_idx n = points->n, few = 0;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Components for what q misses: points where it lacks the posterior (vi_missing.c), and maxima that climbs find from those, from draws of the ladder and from points
- * spread over the prior. Draws around a maximum say how much of the posterior q lacks there; where that is enough it gets a component: a flow that is trained at
- * temperature 1, if that pays, or a normal distribution. Points that are still missed then, because there is no maximum or its surroundings are nothing like
- * normal, make pieces, and each of these gets one in its own frame. q is the mixture, and weights are taken against the whole mixture, so that overlap counts once
+/* Components for what q misses: points where it lacks the posterior (vi_missing.c), and maxima that climbs
+ * find from those, from draws of the ladder and from points spread over the prior. Draws around a maximum say
+ * how much of the posterior q lacks there; where that is enough it gets a component: a flow that is trained
+ * at temperature 1, if that pays, or a normal distribution. Points that are still missed then, because there
+ * is no maximum or its surroundings are nothing like normal, make pieces, and each of these gets one in its
+ * own frame. q is the mixture, and weights are taken against the whole mixture, so that overlap counts once
  * and shares come out right by themselves. */
 #include "infer/vi_state.h"
 #include "math/linalg.h"
@@ -38,7 +40,8 @@ typedef struct {
   double share;        /* what a draw is worth for that */
 } place;
 
-/* PROBES draws of the normal distribution at f, in v->room; base draws in v->probes, their log density in log_normal[PROBES]. */
+/* PROBES draws of the normal distribution at f, in v->room; base draws in v->probes, their log density in
+ * log_normal[PROBES]. */
 static atvi_cloud draw(atvi_vi *v, const place *f, double *log_normal) {
   atvi_idx d = v->d, n = PROBES;
   atvi_cloud c = v->room;
@@ -65,7 +68,8 @@ static atvi_cloud probe(atvi_vi *v, const place *f, double *log_normal) {
   return c;
 }
 
-/* f follows the draws v->probes, with weights that are held back by a power until a quarter of the draws counts. False: it cannot. */
+/* f follows the draws v->probes, with weights that are held back by a power until a quarter of the draws
+ * counts. False: it cannot. */
 static bool follow(const atvi_vi *v, place *f, const double *log_w) {
   atvi_idx d = v->d, n = PROBES;
   const double *z = v->probes;
@@ -91,9 +95,10 @@ static bool follow(const atvi_vi *v, place *f, const double *log_w) {
   return true;
 }
 
-/* Looks at what q lacks at a place, and moves there until draws are worth half of independent ones, at most `moves` times; the best look counts. Where q has most of
- * it, and the rest is not worth a component, one look does. A flow that has only stretched a filament over a mode is high at its maximum and misses its flanks, so q is asked
- * at all draws. */
+/* Looks at what q lacks at a place, and moves there until draws are worth half of independent ones, at most
+ * `moves` times; the best look counts. Where q has most of it, and the rest is not worth a component, one
+ * look does. A flow that has only stretched a filament over a mode is high at its maximum and misses its
+ * flanks, so q is asked at all draws. */
 static void look_at(atvi_vi *v, place *f, int moves) {
   double normal[PROBES], log_w[PROBES], w[PROBES], part[PROBES];
   double least = atvi_infer_vi_all_evidence(v) + log(ATVI_FAINT);
@@ -142,13 +147,15 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *draws) {
   return atvi_infer_vi_missed_share(v, v->n_part - 1, &c) < ATVI_HALF;
 }
 
-/* Whether training a component for a part c of the posterior, whose draws are worth `share`, saves more than it costs. */
+/* Whether training a component for a part c of the posterior, whose draws are worth `share`, saves more than
+ * it costs. */
 static bool training_pays(const atvi_vi *v, double share, double c) {
   return atvi_infer_vi_saving(v, c, share, 0) > atvi_infer_vi_round_runs(v) * (v->tuning.halvings + 1);
 }
 
-/* Trains the newest component, which stands for a part c of the posterior; *share: what a draw of it is worth for that, 0 if it is of no use, as it went over to the
- * others. One of which these have a good part may overlap them. */
+/* Trains the newest component, which stands for a part c of the posterior; *share: what a draw of it is worth
+ * for that, 0 if it is of no use, as it went over to the others. One of which these have a good part may
+ * overlap them. */
 static atvi_status train_newest(atvi_vi *v, double c, bool overlaps, double *share) {
   atvi_vi_part *part = &v->part[v->n_part - 1];
   bool learned;
@@ -172,7 +179,8 @@ bool atvi_infer_vi_is_unripe(const atvi_vi *v, atvi_idx k) {
   return v->part[k].plain && training_pays(v, v->part[k].worth, part_share(v, k));
 }
 
-/* Few draws said that such a component would do. Where training does not make it better it stays as it is, with the draws that it has. */
+/* Few draws said that such a component would do. Where training does not make it better it stays as it is,
+ * with the draws that it has. */
 atvi_status atvi_infer_vi_ripen(atvi_vi *v) {
   atvi_member before;
   if (!atvi_infer_vi_member_new(v, NULL, NULL, &before)) return ATVI_ENOMEM;
@@ -216,8 +224,8 @@ static bool frame(const atvi_vi *v, const atvi_cloud *c, const bool *in, double 
   return atvi_math_cholesky(d, chol);
 }
 
-/* A maximum may be a small one of many on a hill, whose size its own curvature does not tell: points that wander from there do, if there are enough for a
- * covariance. */
+/* A maximum may be a small one of many on a hill, whose size its own curvature does not tell: points that
+ * wander from there do, if there are enough for a covariance. */
 static atvi_status widen(atvi_vi *v, place *f) {
   atvi_cloud *c = &v->search.wanderers;
   size_t size = (size_t)(v->d + v->d * v->d);
@@ -245,8 +253,9 @@ typedef enum {
   RIM    /* beyond the draws, of which there may be more behind */
 } origin;
 
-/* A component for a place, if draws there find enough that the others miss: trained where that pays, or where it is a piece that is not normal; else, and
- * where training leads it astray, the normal distribution that it is, which counts for what the others miss. */
+/* A component for a place, if draws there find enough that the others miss: trained where that pays, or where
+ * it is a piece that is not normal; else, and where training leads it astray, the normal distribution that it
+ * is, which counts for what the others miss. */
 static atvi_status cover_place(atvi_vi *v, place *f, origin from) {
   double all = atvi_infer_vi_all_evidence(v);
   look_at(v, f, ATVI_REPEATS);
@@ -304,8 +313,8 @@ static atvi_idx still_missing(atvi_vi *v, bool *left, double *have, double *part
   return n;
 }
 
-/* The piece around the highest point that is left: the nearest points first, and then all that a normal distribution of the
- * size of those reaches. */
+/* The piece around the highest point that is left: the nearest points first, and then all that a normal
+ * distribution of the size of those reaches. */
 static bool next_piece(const atvi_vi *v, const bool *left, bool *in, double *far, place *p) {
   const atvi_cloud *c = &v->search.missing;
   atvi_idx d = v->d, first = -1, least = 2 * (d + 1);
@@ -377,7 +386,8 @@ static atvi_status find_summits(atvi_vi *v, atvi_idx n, const double *start) {
   return atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->search.modes);
 }
 
-/* Entries of a factor that do not matter become zeros, which cost nothing: in a hierarchy, all but those of what is common. */
+/* Entries of a factor that do not matter become zeros, which cost nothing: in a hierarchy, all but those of
+ * what is common. */
 static void thin(atvi_idx d, double *chol) {
   for (atvi_idx i = 1; i < d; i++) {
     double *row = chol + i * d, least = ATVI_TINY * row[i] * row[i] / (double)d;
@@ -426,7 +436,8 @@ atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
   return *found && v->wide ? atvi_infer_vi_bend(v, m) : ATVI_OK;
 }
 
-/* Maxima of the alternatives in the text of the density, each climbed alone: *n points x[d][*n] to climb from. */
+/* Maxima of the alternatives in the text of the density, each climbed alone: *n points x[d][*n] to climb
+ * from. */
 static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   atvi_idx d = v->d, n_branch = v->space->target->n_branch, got = 0;
   *n = 0;
@@ -455,8 +466,8 @@ static atvi_status branch_tops(atvi_vi *v, atvi_idx *n, double **x) {
   return status;
 }
 
-/* Of each of the last temperatures the highest draw that q lacks, to start[d][ld] from column `at` on; returns how many. A mode that training gave up had draws while
- * it was still connected with the others. */
+/* Of each of the last temperatures the highest draw that q lacks, to start[d][ld] from column `at` on;
+ * returns how many. A mode that training gave up had draws while it was still connected with the others. */
 static atvi_idx path_tops(atvi_vi *v, double *start, atvi_idx ld, atvi_idx at) {
   enum { N = ATVI_VI_PROBES };
   atvi_cloud c = v->room;
@@ -511,8 +522,9 @@ static atvi_idx peaks_lacking(atvi_vi *v, double *log_all) {
   return lacking;
 }
 
-/* Of several modes that all attract as many climbs, one in e^4 stays unseen by four climbs for each: so many, then, in vain are enough. A maximum that q has is one of many
- * on a rough hill, or the peak of a component. */
+/* Of several modes that all attract as many climbs, one in e^4 stays unseen by four climbs for each: so many,
+ * then, in vain are enough. A maximum that q has is one of many on a rough hill, or the peak of a
+ * component. */
 static atvi_idx climbs_enough(atvi_vi *v) {
   double log_all;
   atvi_idx lacking = peaks_lacking(v, &log_all);
@@ -535,8 +547,8 @@ static atvi_status climb_from(atvi_vi *v, atvi_idx n, const double *start) {
   return ATVI_OK;
 }
 
-/* Lines through a peak, along every coordinate: points that are higher than their neighbours, but not the peak's own hill, to start[d][ld] from column `at` on, at most
- * `most`, the highest. Returns how many. */
+/* Lines through a peak, along every coordinate: points that are higher than their neighbours, but not the
+ * peak's own hill, to start[d][ld] from column `at` on, at most `most`, the highest. Returns how many. */
 static atvi_idx line_tops(atvi_vi *v, const atvi_peak *p, atvi_idx most, double *start, atvi_idx ld,
                           atvi_idx at) {
   atvi_idx d = v->d, m = ATVI_VI_GLANCE / d > ATVI_TOPS ? ATVI_VI_GLANCE / d : ATVI_TOPS, n = d * m, got = 0;
@@ -568,7 +580,8 @@ static atvi_idx line_tops(atvi_vi *v, const atvi_peak *p, atvi_idx most, double 
   return got;
 }
 
-/* A child of a peak and of another one, or of a point of the prior, which x[d] has: of one it has a random share of the coordinates, of the other the rest. */
+/* A child of a peak and of another one, or of a point of the prior, which x[d] has: of one it has a random
+ * share of the coordinates, of the other the rest. */
 static void beget(const atvi_vi *v, atvi_rng *r, atvi_idx n_matter, bool other_peak, double *x, atvi_idx ld) {
   atvi_idx n = v->search.modes.n, a = (atvi_idx)(atvi_math_rng_uniform(r) * (double)n_matter), b = a;
   if (other_peak && n > 1) b = (a + 1 + (atvi_idx)(atvi_math_rng_uniform(r) * (double)(n - 1))) % n;
@@ -579,9 +592,10 @@ static void beget(const atvi_vi *v, atvi_rng *r, atvi_idx n_matter, bool other_p
   }
 }
 
-/* Climbs from high points on lines through the peaks known, and from children of these: where coordinates have alternatives of their own, a maximum that no climb has
- * found differs from one that is known in one coordinate, or is made of two of them. Until climbs have taken their part of the runs, and enough of them found no more
- * of the posterior. */
+/* Climbs from high points on lines through the peaks known, and from children of these: where coordinates
+ * have alternatives of their own, a maximum that no climb has found differs from one that is known in one
+ * coordinate, or is made of two of them. Until climbs have taken their part of the runs, and enough of them
+ * found no more of the posterior. */
 static atvi_status recombine(atvi_vi *v) {
   atvi_idx d = v->d, born = ATVI_VI_PARTS / 2;
   double *start = atvi_pool_take(v->pool, (size_t)(d * born), sizeof *start);
@@ -603,7 +617,8 @@ static atvi_status recombine(atvi_vi *v) {
   return ATVI_OK;
 }
 
-/* Climbs from points of the prior, from draws of hotter temperatures, from points that q lacks, and from what is found. */
+/* Climbs from points of the prior, from draws of hotter temperatures, from points that q lacks, and from what
+ * is found. */
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx d = v->d, half = ATVI_VI_PARTS / 2, enough = climbs_enough(v);
   atvi_idx fresh = v->search.modes.n == 0       ? half

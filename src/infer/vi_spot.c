@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A place that q does not know of, and that one of its draws has met: a draw that outweighs all the others. Smoothing would make an accident of
- * it. So a few chains that leave the posterior as it is start there, and what they see becomes a normal component, if they stay where q has too
- * little, and draws of the component say that there is something.
+/* A place that q does not know of, and that one of its draws has met: a draw that outweighs all the others.
+ * Smoothing would make an accident of it. So a few chains that leave the posterior as it is start there, and
+ * what they see becomes a normal component, if they stay where q has too little, and draws of the component
+ * say that there is something.
  *
- * Moves are slice updates (Neal 2003) along one coordinate at a time, and along the difference of two of the chains: the place may be
- * smaller than q by any factor, and a bracket that shrinks to the point finds its width within some thirty evaluations. */
+ * Moves are slice updates (Neal 2003) along one coordinate at a time, and along the difference of two of the
+ * chains: the place may be smaller than q by any factor, and a bracket that shrinks to the point finds its
+ * width within some thirty evaluations. */
 #include "infer/vi_state.h"
 #include "math/linalg.h"
 #include "math/rng.h"
@@ -158,8 +160,8 @@ static void see(spot *s) {
   }
 }
 
-/* Most chains end where q has too little: weights there are among the largest hundredth. Chains that start in a heavy tail do not; they come back to
- * where q fits. */
+/* Most chains end where q has too little: weights there are among the largest hundredth. Chains that start in
+ * a heavy tail do not; they come back to where q fits. */
 static bool is_unknown(spot *s, const atvi_vi_weights *w) {
   atvi_cloud c = {.cap = CHAINS, .n = CHAINS, .x = s->x, .log_pi = s->log_pi};
   double log_q[CHAINS], part_q[CHAINS], *sorted = w->work;

@@ -153,7 +153,8 @@ static double gap(const atvi_cloud *c, atvi_idx j, double beta) {
   return isfinite(g) ? g : NAN;
 }
 
-/* Mean of the gaps without the lowest of them: early on a few draws are so far out that nothing else would be seen. */
+/* Mean of the gaps without the lowest of them: early on a few draws are so far out that nothing else would be
+ * seen. */
 static average mean_gap(const atvi_vi *v, const atvi_cloud *c, double beta) {
   atvi_idx good = 0, n = c->n;
   double *x = v->scratch, sum = 0, sum_sq = 0;
@@ -334,7 +335,8 @@ static average difference(const double *a, const double *b, double *var) {
   return (average){mean, sqrt(*var / n), n / ATVI_VI_TEST};
 }
 
-/* Moves m, by steps that fall to 0 unless rounds are long, and the average of its iterates, which remembers about a round. */
+/* Moves m, by steps that fall to 0 unless rounds are long, and the average of its iterates, which remembers
+ * about a round. */
 static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step, int *age,
                       double *avg) {
   int n = atvi_infer_vi_round_steps(v);
@@ -383,7 +385,8 @@ static void rounds_state(void *self, atvi_state *s) {
   reals_state(t->gap_best, ATVI_VI_TEST, s);
 }
 
-/* Whether more rounds would pay, of the best so far. Few draws are asked first, and then more, which know the tail better. */
+/* Whether more rounds would pay, of the best so far. Few draws are asked first, and then more, which know the
+ * tail better. */
 static void judge(rounds *r, bool comparable) {
   atvi_vi *v = r->v;
   const atvi_vi_rounds_opts *o = &r->o;
@@ -483,7 +486,8 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
   return true;
 }
 
-/* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones still the identity. */
+/* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones
+ * still the identity. */
 static bool given_ladder(atvi_vi *v, atvi_member *m) {
   int n = v->opts.n_rung;
   double step = first_step(v);

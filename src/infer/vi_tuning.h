@@ -56,9 +56,11 @@ typedef struct {
 const atvi_vi_tunable *atvi_infer_vi_tunables(int *n);
 
 /* ---- what matters how much ----
- * One scale for shares of a whole, relative changes, and nats of a log density, which are relative changes of it. */
+ * One scale for shares of a whole, relative changes, and nats of a log density, which are relative changes of
+ * it. */
 #define ATVI_HALF 0.5 /* of a whole: where the more or the less of it decides */
-/* A tenth: what a hundred draws show, and a look of that kind no better. Nothing depends on a single such part. */
+/* A tenth: what a hundred draws show, and a look of that kind no better. Nothing depends on a single such
+ * part. */
 #define ATVI_SMALL 0.1
 /* A hundredth: what the draws of a fit just show, as the mean of 25 000 errs by 0.006. */
 #define ATVI_SLIGHT 0.01
@@ -76,8 +78,8 @@ enum {
   ATVI_VI_BLOCKS = 16,                       /* independent scramblings of the final draws */
   ATVI_VI_HASTY_BLOCKS = ATVI_VI_BLOCKS / 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,                       /* temperatures, at most: more lead nowhere */
-  /* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it costs little there, and what q still lacks in
-   * corners would be found, and covered, at a higher price. */
+  /* Below this many dimensions rounds are longer, and training goes on until the ELBO no longer improves: it
+   * costs little there, and what q still lacks in corners would be found, and covered, at a higher price. */
   ATVI_VI_FEW = 4,
   ATVI_VI_WIDE =
       60, /* Above this many coordinates q is a copula: the cost of a flow grows with their square, and the joint weights of as many are no better. */
@@ -97,7 +99,8 @@ enum {
   2.3 /* that a draw of training costs, in final draws: 2.1 to 2.6 (docs/performance.md) */
 #define ATVI_VI_WORTH                                                                                        \
   0.3 /* of what it could be: effective size of draws where q can follow its own weights (seen: above 0.5), energy fraction of missing information where chains explore tails */
-/* Of the posterior, which is worth a component: it may hold the ends of a ridge, or much of a variance, as it is far out. */
+/* Of the posterior, which is worth a component: it may hold the ends of a ridge, or much of a variance, as it
+ * is far out. */
 #define ATVI_FAINT 1e-4
 #define ATVI_VI_UNSEEN 0.003               /* of the posterior, which draws may lack by chance */
 #define ATVI_VI_TRAIN_TIME 0.85            /* time: of a time limit; the rest is for the draws */
@@ -124,7 +127,8 @@ enum {
 #define ATVI_NEGLIGIBLE (-log(ATVI_TINY)) /* nats below the best: ATVI_TINY of the posterior, 6.9 */
 #define ATVI_RIVAL 5.0     /* words: nats below the best within which modes are reported: 1 draw in 150 */
 #define ATVI_HOPELESS 20.0 /* nats below the best: nothing is there, even if an estimate errs by some nats */
-/* Nats by which an estimate may err, its variance or its standard error: integrals over blocks, an end of a climb, an evidence of chains. */
+/* Nats by which an estimate may err, its variance or its standard error: integrals over blocks, an end of a
+ * climb, an evidence of chains. */
 #define ATVI_ROUGH 0.5
 #define ATVI_DEEP 3.0  /* nats that are no accident: a valley between two peaks, a maximum above all draws */
 #define ATVI_DOUBT 4.0 /* nats by which Laplace's method may be too low, at kinks for one: probes decide */
@@ -141,7 +145,8 @@ enum {
   (2 * ATVI_FAR) /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
-/* Of a standard deviation, what shows and is still local: a step of differences at a peak, a least width, a displacement that pays for a bend, a mean that is not that of its image. */
+/* Of a standard deviation, what shows and is still local: a step of differences at a peak, a least width, a
+ * displacement that pays for a bend, a mean that is not that of its image. */
 #define ATVI_PART_SD 0.3
 enum {
   ATVI_NEWTON = 8, /* passes of Newton steps, and lengths tried of one step, at most */

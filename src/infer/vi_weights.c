@@ -122,8 +122,8 @@ static void count(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx *have) {
   for (atvi_idx k = 0; k < v->n_part; k++) have[k] = (have[k] + BLOCKS - 1) / BLOCKS;
 }
 
-/* Shares of the draws that components ought to have: by their evidence while one of them has no draws yet, and then those with which the sum of squared weights
- * is smallest. */
+/* Shares of the draws that components ought to have: by their evidence while one of them has no draws yet,
+ * and then those with which the sum of squared weights is smallest. */
 static void best_shares(const atvi_vi *v, double *share) {
   double all = atvi_infer_vi_all_evidence(v), sum = 0;
   bool known = true;
@@ -137,8 +137,8 @@ static void best_shares(const atvi_vi *v, double *share) {
                                : 1 / (double)v->n_part;
 }
 
-/* need[k]: draws per block that are lacking for `per` of them in all, in the best shares. At least as many as there
- * are, so that a component which is new or was dropped does not fall behind the others. */
+/* need[k]: draws per block that are lacking for `per` of them in all, in the best shares. At least as many as
+ * there are, so that a component which is new or was dropped does not fall behind the others. */
 static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, atvi_idx *need) {
   double share[ATVI_VI_PARTS], most = 0, there = 0, sum = 0;
   best_shares(v, share);
@@ -198,7 +198,8 @@ static void mix(atvi_vi *v, atvi_vi_weights *w) {
   if (v->n_part > 1) atvi_infer_vi_log_q(v, &w->c, w->c.n, w->part_q, w->c.log_q);
 }
 
-/* Standard error of the log evidence from the sums over blocks, which differ in size where drawing was cut short. */
+/* Standard error of the log evidence from the sums over blocks, which differ in size where drawing was cut
+ * short. */
 static double block_error(const atvi_vi *v, const atvi_vi_weights *w) {
   double sum[BLOCKS] = {0}, n[BLOCKS] = {0}, var = 0, blocks = 0, *e = w->part_q;
   if (!(atvi_math_softmax(w->c.n, w->log_w, e) > -HUGE_VAL)) return NAN;
@@ -231,9 +232,10 @@ static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
                                            .ess = NAN});
 }
 
-/* Whose draws have the weights that are wild? The others need no further training. And what is each component worth? The weight of its
- * draws estimates int pi (share q_k / q), its part of the evidence where overlap counts once, so that shares that follow it
- * approach those of the smallest KL(p || q). Were all weights of its draws equal to the mean of all, a draw of it would be worth 1. */
+/* Whose draws have the weights that are wild? The others need no further training. And what is each component
+ * worth? The weight of its draws estimates int pi (share q_k / q), its part of the evidence where overlap
+ * counts once, so that shares that follow it approach those of the smallest KL(p || q). Were all weights of
+ * its draws equal to the mean of all, a draw of it would be worth 1. */
 static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   double all = 0, mass[ATVI_VI_PARTS] = {0}, square[ATVI_VI_PARTS] = {0};
   for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = 0;
@@ -252,8 +254,9 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   }
 }
 
-/* The sum of squared weights is smallest where all components have the same mean of (pi / q)^2: a share is multiplied by the root of that mean, which is what it takes
- * where components do not overlap. All draws say what it is: those of one component may hardly meet what matters. */
+/* The sum of squared weights is smallest where all components have the same mean of (pi / q)^2: a share is
+ * multiplied by the root of that mean, which is what it takes where components do not overlap. All draws say
+ * what it is: those of one component may hardly meet what matters. */
 static void claim(atvi_vi *v, const atvi_vi_weights *w) {
   const atvi_idx n = w->c.n;
   for (atvi_idx k = 0; k < v->n_part; k++) {
@@ -267,11 +270,12 @@ static void claim(atvi_vi *v, const atvi_vi_weights *w) {
 
 /* ---- images ----
  *
- * Where coordinates are folded the posterior at theta is shared among images of theta, each in its own place, and q may have some of them and not
- * others: a ridge that runs into a corner of the box has a cross of four branches there, and q follows one line through it. Images have the
- * same parameters, so that it is enough if q has any of them: the weight of a draw may be the sum of pi over all its images
- * divided by the sum of q over them. Both sums are the same for every image, and the mean is still int pi. That takes densities of q at
- * images, but no model run, and is done where draws are not spread over the images as pi is. */
+ * Where coordinates are folded the posterior at theta is shared among images of theta, each in its own place,
+ * and q may have some of them and not others: a ridge that runs into a corner of the box has a cross of four
+ * branches there, and q follows one line through it. Images have the same parameters, so that it is enough if
+ * q has any of them: the weight of a draw may be the sum of pi over all its images divided by the sum of q
+ * over them. Both sums are the same for every image, and the mean is still int pi. That takes densities of q
+ * at images, but no model run, and is done where draws are not spread over the images as pi is. */
 
 /* The image beyond the nearest end. */
 static double mirrored(const atvi_map *m, double xi) {
@@ -311,7 +315,8 @@ static bool images_are_lost(const atvi_vi_weights *w, atvi_idx n, const image_sh
   return false;
 }
 
-/* The coordinates in which draw j has an image that matters: at[ATVI_TOPS]; returns how many. It is the same for all of its images. */
+/* The coordinates in which draw j has an image that matters: at[ATVI_TOPS]; returns how many. It is the same
+ * for all of its images. */
 static int imaged(const atvi_vi *v, const atvi_cloud *c, atvi_idx j, atvi_idx n, const atvi_idx *folded,
                   atvi_idx *at) {
   int m = 0;
@@ -400,9 +405,10 @@ static atvi_status weigh_images(atvi_vi *v, atvi_vi_weights *w) {
   return ATVI_OK;
 }
 
-/* By how much smoothing changes the sd of a parameter, as a share of it, at most. Smoothing guesses at a tail of weights; where
- * few draws at the tip of a ridge have it, k-hat may not show that, but sds live from the tips. Parameters whose tails are so
- * long that a few draws make their sd whatever their weights do not count. */
+/* By how much smoothing changes the sd of a parameter, as a share of it, at most. Smoothing guesses at a tail
+ * of weights; where few draws at the tip of a ridge have it, k-hat may not show that, but sds live from the
+ * tips. Parameters whose tails are so long that a few draws make their sd whatever their weights do not
+ * count. */
 static double sd_gap(const atvi_vi *v, const atvi_vi_weights *w) {
   const atvi_idx n = w->c.n;
   double worst = 0, *raw = w->part_q;
@@ -457,8 +463,9 @@ static atvi_status weigh(atvi_vi *v, atvi_vi_weights *w, double elbo_before) {
   }
   w->psis = atvi_math_psis(c->n, w->log_w, w->w, w->work);
   ATVI_TRY(weigh_images(v, w));
-  /* That of q given success. Components that are not trained lower it: the one before is then the better bound. No bound is above the evidence, of which
-   * these draws have the better estimate: what is above is chance. */
+  /* That of q given success. Components that are not trained lower it: the one before is then the better
+   * bound. No bound is above the evidence, of which these draws have the better estimate: what is above is
+   * chance. */
   w->elbo = fmin(fmax(elbo_before, sum / n + log(n / tried)), w->psis.log_mean);
   double top = -HUGE_VAL;
   for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, w->log_w[j]);
@@ -539,8 +546,9 @@ bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
   return sum * sum > ATVI_SMALL * (double)most * square;
 }
 
-/* What a draw will be worth, of an independent one, when the components have their best shares of the draws. Now each has a
- * least number, so that many small ones take most of the draws: E_q'[(pi/q')^2] = E_q[(pi/q) (pi/q')]. */
+/* What a draw will be worth, of an independent one, when the components have their best shares of the draws.
+ * Now each has a least number, so that many small ones take most of the draws: E_q'[(pi/q')^2] = E_q[(pi/q)
+ * (pi/q')]. */
 static double worth_to_come(atvi_vi *v, const atvi_vi_weights *w) {
   const atvi_idx n = w->c.n;
   double now[ATVI_VI_PARTS], share[ATVI_VI_PARTS], *log_q = w->work, sum = 0;
@@ -620,7 +628,8 @@ static double outside_share(const atvi_vi *v, const atvi_vi_weights *w) {
   return out / (double)w->c.n;
 }
 
-/* With weights, draws whose weight underflows are left out: they may be so far away that any weight at all would count in a variance. */
+/* With weights, draws whose weight underflows are left out: they may be so far away that any weight at all
+ * would count in a variance. */
 static bool is_kept(const atvi_vi_weights *w, atvi_idx j, bool hold) {
   return isfinite(w->c.log_pi[j]) && (hold ? w->w[j] > 0 : !isnan(w->c.log_member[j]));
 }

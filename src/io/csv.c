@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass over a private copy of the text. Cells are unquoted, trimmed and NUL-terminated in place, so a cell costs no
- * allocation: the table holds pointers into the copy. A row of c cells takes at least c bytes, which bounds the number of
- * rows and so all memory by the size of the file, whatever it contains. */
+/* One pass over a private copy of the text. Cells are unquoted, trimmed and NUL-terminated in place, so a
+ * cell costs no allocation: the table holds pointers into the copy. A row of c cells takes at least c bytes,
+ * which bounds the number of rows and so all memory by the size of the file, whatever it contains. */
 #include "io/csv.h"
 #include "io/file.h"
 #include "io/text.h"
@@ -416,7 +416,8 @@ atvi_idx atvi_io_csv_find(const atvi_csv *csv, const char *name) {
   return -1;
 }
 
-/* Twice through the file, a block at a time: lines are counted, then their cells are turned into numbers, on all threads. */
+/* Twice through the file, a block at a time: lines are counted, then their cells are turned into numbers, on
+ * all threads. */
 
 enum { BLOCK = 8 << 20 }; /* bytes; a line must fit */
 

@@ -54,9 +54,10 @@ ATVI_CHECKED atvi_status atvi_io_csv_read(atvi_pool *pool, const char *path, atv
 /* The same from memory; path is for messages. */
 ATVI_CHECKED atvi_status atvi_io_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n,
                                            atvi_csv **out);
-/* The same for large tables of numbers, on the threads of the context and in little more memory than the numbers take: value[*n_row][last - first + 1],
- * columns first to last, from 1 (last 0: to the end), of *n_col >= 2 columns between commas. *value is NULL if the file is not so plain or cannot be
- * read: then atvi_io_csv_read reads it, or says what is wrong. Errors: ENOMEM. */
+/* The same for large tables of numbers, on the threads of the context and in little more memory than the
+ * numbers take: value[*n_row][last - first + 1], columns first to last, from 1 (last 0: to the end), of
+ * *n_col >= 2 columns between commas. *value is NULL if the file is not so plain or cannot be read: then
+ * atvi_io_csv_read reads it, or says what is wrong. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_matrix_read(atvi_pool *pool, const char *path, atvi_idx first, atvi_idx last,
                                              atvi_idx *n_row, atvi_idx *n_col, double **value);
 atvi_idx atvi_io_csv_find(const atvi_csv *csv, const char *name); /* -1 if there is none */

@@ -20,7 +20,8 @@
 #include "io/fields.h"
 #include "io/file.h"
 
-/* Writes d to path, completely or not at all, without waiting for the disk (atvi_io_file_commit_soon). Errors: EIO (path and reason), ENOMEM. */
+/* Writes d to path, completely or not at all, without waiting for the disk (atvi_io_file_commit_soon).
+ * Errors: EIO (path and reason), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_csv_write(const atvi_draws *d, const char *path);
 /* Reads such a file. Also takes Stan's own: other columns whose names end in __ are skipped; by default there
  * is one chain, every column is an unbounded parameter, and log_lik__ is 0. *out is NULL on any error.
@@ -45,7 +46,8 @@ ATVI_CHECKED atvi_status atvi_io_draws_stan_write(const atvi_draws *d, atvi_idx 
  * weight__ if weighted. NaN and infinities are null. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_json_write(const atvi_draws *d, const char *path);
 
-/* The members of atvi_made except `end`, and the numbers of a step, by their names in files, summaries and bindings. */
+/* The members of atvi_made except `end`, and the numbers of a step, by their names in files, summaries and
+ * bindings. */
 extern const atvi_fields atvi_io_made_fields, atvi_io_step_fields;
 
 /* What DRAWS has besides its draws, as files in the folder of a fit and back:
@@ -61,7 +63,8 @@ ATVI_CHECKED atvi_status atvi_io_groups_write(const atvi_draws *d, const char *d
 /* Fills d, whose draws are those of DIR/draws.csv. On failure d has no groups, series or history. Errors: EIO
  * (a file cannot be read), EDATA (a file is damaged, or belongs to other draws), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_groups_read(atvi_draws *d, const char *dir);
-/* Fills the priors of d alone, whose parameters are those of the fit in dir; none where they are not kept, or cannot be read. Errors: ENOMEM. */
+/* Fills the priors of d alone, whose parameters are those of the fit in dir; none where they are not kept, or
+ * cannot be read. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_groups_priors(atvi_draws *d, const char *dir);
 /* Whether dir has groups. */
 bool atvi_io_groups_there(const char *dir);

@@ -148,7 +148,8 @@ static uint32_t host_mark(void) {
   return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Whether an entry of a folder is what a process of this host that is dead left of the file `name`; NULL: of any. */
+/* Whether an entry of a folder is what a process of this host that is dead left of the file `name`; NULL: of
+ * any. */
 static bool left_behind(const char *entry, const char *name) {
   uint32_t host;
   long pid;
@@ -357,7 +358,8 @@ atvi_status atvi_io_file_save_soon(atvi_pool *pool, const char *dir, const char 
   return status;
 }
 
-/* All files begin to be written before the first is waited for: then they need one entry of the file system's journal, not one each. */
+/* All files begin to be written before the first is waited for: then they need one entry of the file system's
+ * journal, not one each. */
 atvi_status atvi_io_dir_sync(atvi_ctx *ctx, const char *path) {
   DIR *dir = opendir(path);
   if (!dir) return atvi_io_file_cannot(ctx, "read the folder", path, errno);

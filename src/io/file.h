@@ -33,7 +33,8 @@ ATVI_CHECKED atvi_status atvi_io_file_read_most(atvi_pool *pool, const char *pat
  * (path and reason: disk full, no permission, ...), ENOMEM. */
 typedef struct atvi_file atvi_file;
 ATVI_CHECKED atvi_status atvi_io_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
-/* Removes from the folder the half-written files of processes of this host that were killed; new does so with those of its own path. */
+/* Removes from the folder the half-written files of processes of this host that were killed; new does so with
+ * those of its own path. */
 void atvi_io_file_sweep(const char *folder);
 void atvi_io_file_put(atvi_file *f, const char *bytes, size_t n);
 void atvi_io_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
@@ -43,8 +44,8 @@ void atvi_io_file_put_line(atvi_file *f,
                            const char *s); /* words on one line, whatever they contain; NULL: none */
 void atvi_io_file_put_name(atvi_file *f, const char *s); /* a comma and a field of CSV, quoted if necessary */
 ATVI_CHECKED atvi_status atvi_io_file_commit(atvi_file *f);
-/* The same without waiting for the disk, so that a power cut may leave an empty file: for what can be made again, and for files of a folder that
- * atvi_io_dir_sync follows. */
+/* The same without waiting for the disk, so that a power cut may leave an empty file: for what can be made
+ * again, and for files of a folder that atvi_io_dir_sync follows. */
 ATVI_CHECKED atvi_status atvi_io_file_commit_soon(atvi_file *f);
 void atvi_io_file_free(atvi_file *f); /* NULL is fine */
 
@@ -99,9 +100,9 @@ typedef enum {
   ATVI_JOURNAL_OTHER /* not as we write: EDATA */
 } atvi_journal_end;
 
-/* Opens the file, makes it if necessary, locks it until it is closed, and cuts off an incomplete last line. judge,
- * unless NULL, decides about text[n] behind the last line end; first: there is no other line. Errors: EEXIST (another
- * process has it), EDATA, EIO; it is then closed. */
+/* Opens the file, makes it if necessary, locks it until it is closed, and cuts off an incomplete last line.
+ * judge, unless NULL, decides about text[n] behind the last line end; first: there is no other line. Errors:
+ * EEXIST (another process has it), EDATA, EIO; it is then closed. */
 ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path,
                                               atvi_journal_end (*judge)(const char *text, size_t n,
                                                                         bool first),
@@ -109,8 +110,8 @@ ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path,
 /* Adds text[n], which ends with a line end, by one call if the system can. On failure, such as a full disk,
  * the file is unchanged. Errors: EIO (also if the file was removed or replaced). */
 ATVI_CHECKED atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n);
-/* The two halves of add: put adds, sync forces everything added to the disk. If sync fails, the file has what was
- * forced before. Errors: EIO. */
+/* The two halves of add: put adds, sync forces everything added to the disk. If sync fails, the file has what
+ * was forced before. Errors: EIO. */
 ATVI_CHECKED atvi_status atvi_io_journal_put(atvi_journal *j, const char *text, size_t n);
 ATVI_CHECKED atvi_status atvi_io_journal_sync(atvi_journal *j);
 void atvi_io_journal_close(atvi_journal *j); /* may be closed already */

@@ -30,8 +30,8 @@ static int64_t last_end(int fd) {
 
 /* ---- locks ---- */
 
-/* Where the file system has no locks: a file PATH.lock, made by link(), which fails where there is one, with host and process in it. One that a
- * process of this host left behind is taken away. */
+/* Where the file system has no locks: a file PATH.lock, made by link(), which fails where there is one, with
+ * host and process in it. One that a process of this host left behind is taken away. */
 
 enum { OWNER = 320, LOCK_TRIES = 8 };
 

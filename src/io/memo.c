@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The file: a head, the text `about`, entries, and the fingerprint of all of it. Numbers are those of the machine.
+/* The file: a head, the text `about`, entries, and the fingerprint of all of it. Numbers are those of the
+ * machine.
  *
  * Known   the entries of the file that was read, which stay as they are, with an open table to find them.
  * Log     entries that were put since, in the order in which they came.
@@ -11,8 +12,9 @@
 #include <unistd.h>
 
 #define EVALUATIONS_MOST ((size_t)512 << 20) /* bytes of evaluations; more are not kept, and are repeated */
-/* Bytes per second that are written on average, at most: a large file is written less often, so that the fit does not spend
- * its time on it. Any disk takes 5 MB/s; a file of 150 MB is the first to be written less often than every 30 s. */
+/* Bytes per second that are written on average, at most: a large file is written less often, so that the fit
+ * does not spend its time on it. Any disk takes 5 MB/s; a file of 150 MB is the first to be written less
+ * often than every 30 s. */
 static const double RATE_MOST = 5e6;
 #define SMALL ((size_t)16 << 20) /* bytes of a file that is written as often as asked */
 enum { LOG_FIRST = 1 << 16 };    /* bytes of the log at first */
@@ -408,7 +410,8 @@ void atvi_io_memo_put(atvi_memo *m, bool caller, atvi_memo_key key, const void *
   entry e = {.key = key, .within = m->now.key, .n = n};
   size_t size = entry_bytes(&e);
   pthread_mutex_lock(&m->lock);
-  /* Only the caller's thread may use the context: it makes room in time for the others, whose entries are lost if it does not. */
+  /* Only the caller's thread may use the context: it makes room in time for the others, whose entries are
+   * lost if it does not. */
   bool wanted = !m->failed && m->known.n + m->log.n < EVALUATIONS_MOST;
   size_t room = 2 * (m->log.n + size), most = EVALUATIONS_MOST + 2 * size;
   if (room > most) room = m->log.n + size > most ? m->log.n + size : most;

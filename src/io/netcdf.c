@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From the interface of netCDF, which has not changed since version 4.6.2 of 2018, the first that can write to memory. */
+/* From the interface of netCDF, which has not changed since version 4.6.2 of 2018, the first that can write
+ * to memory. */
 enum { NETCDF4 = 0x1000, TYPE_DOUBLE = 6, TYPE_INT64 = 10, TYPE_STRING = 12, OWN_ATTRIBUTES = -1 };
 enum { ERROR_DEFINED = -38 }; /* "not allowed in data mode" */
 enum { FIRST_BYTES = 1 << 16, NAME_BYTES = 256, PACK_LEVEL = 1 };

@@ -179,8 +179,8 @@ bool atvi_io_parse_datetime(const char *s, size_t n, double *days) {
   return true;
 }
 
-/* Both ways count in years that begin on 1 March, so that the leap day is the last day of its year, and in cycles of
- * 400 years = 146097 days. Day 0 of the cycle that holds 1970 is 2000-03-01 minus one cycle. */
+/* Both ways count in years that begin on 1 March, so that the leap day is the last day of its year, and in
+ * cycles of 400 years = 146097 days. Day 0 of the cycle that holds 1970 is 2000-03-01 minus one cycle. */
 enum { CYCLE_DAYS = 146097, EPOCH_SHIFT = 719468 }; /* 0000-03-01 to 1970-01-01 */
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
@@ -213,13 +213,13 @@ void atvi_io_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool
              t / (t < 3600 ? 60 : 3600), t < 3600 ? t % 60 : t / 60 % 60);
 }
 
-/* Numbers to text, character by character as printf("%.17g") in the C locale, ten to twenty times faster: files of draws are
- * millions of numbers.
+/* Numbers to text, character by character as printf("%.17g") in the C locale, ten to twenty times faster:
+ * files of draws are millions of numbers.
  *
- * x = m 2^e with m < 2^53. Seventeen digits of it are D = round(x 10^k), where 10^16 <= D < 10^17. For 0 <= k <= 27 the
- * factor 5^k has at most 63 bits, so m 5^k is exact in 128 bits, and D = m 5^k 2^(e + k) is a shift with
- * one rounding (half to even, as printf): nothing is approximate. That covers 1e-11 < |x| < 2^53; the rest
- * is rare and left to printf. */
+ * x = m 2^e with m < 2^53. Seventeen digits of it are D = round(x 10^k), where 10^16 <= D < 10^17. For 0 <= k
+ * <= 27 the factor 5^k has at most 63 bits, so m 5^k is exact in 128 bits, and D = m 5^k 2^(e + k) is a shift
+ * with one rounding (half to even, as printf): nothing is approximate. That covers 1e-11 < |x| < 2^53; the
+ * rest is rare and left to printf. */
 
 enum { DIGITS = 17, POWER5_MAX = 27 };
 #define TEN16 UINT64_C(10000000000000000)

@@ -29,7 +29,8 @@ typedef struct {
 /* The one way to complain: keeps the first error and returns its status. hint may be NULL. */
 atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, const char *fmt, ...)
     ATVI_PRINTF(4, 5);
-/* The same about a cell of a data file (row < 0: the header line); `about` is the statement that wanted it, line 0 if none. */
+/* The same about a cell of a data file (row < 0: the header line); `about` is the statement that wanted it,
+ * line 0 if none. */
 atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col,
                                  atvi_place about, const char *hint, const char *fmt, ...) ATVI_PRINTF(7, 8);
 /* After a file that the statement at `about` names could not be read: adds that to what was said of it. */

@@ -85,7 +85,8 @@ static double betabinomial_tail(double y, const double *a, bool upper) {
   return fmin(p, 1);
 }
 
-/* The half-line (upper = false) or upper tail of a Cauchy at z, accurate for small probabilities: atan2 keeps what 1/2 - atan loses. */
+/* The half-line (upper = false) or upper tail of a Cauchy at z, accurate for small probabilities: atan2 keeps
+ * what 1/2 - atan loses. */
 static double cauchy_tail(double z) { return atan2(1, z) / 3.14159265358979323846; }
 
 static double log_tail(atvi_dist dist, double y, const double *a, bool upper) {
@@ -162,7 +163,8 @@ double atvi_lang_dist_log_mass(atvi_dist dist, double lower, double upper, const
   return log_diff(log_prob(dist, lower, arg, true), log_prob(dist, upper, arg, true));
 }
 
-/* Random draws, truncated by rejection where that is quick and by inverting the distribution function elsewhere. */
+/* Random draws, truncated by rejection where that is quick and by inverting the distribution function
+ * elsewhere. */
 
 enum { TRIES = 32, HALVINGS = 200 };
 
@@ -274,8 +276,8 @@ static node scaled(graph *g, node y, node location, node scale) {
   return divide(g, sub(g, y, location), scale);
 }
 
-/* Whether an argument is out of its range. NaN is not: it spoils the value, as it should, so that a run that failed
- * can be distinguished from one that contradicts the data. */
+/* Whether an argument is out of its range. NaN is not: it spoils the value, as it should, so that a run that
+ * failed can be distinguished from one that contradicts the data. */
 static node bad_args(graph *g, atvi_dist dist, const node *a) {
   const atvi_dist_info *info = atvi_lang_dist_get(dist);
   node zero = num(g, 0), bad = dist == ATVI_DIST_UNIFORM ? at_most(g, a[1], a[0]) : zero;

@@ -55,10 +55,10 @@ int atvi_lang_dist_find(const char *name, size_t n);
 /* Whether a value suits argument k (finite, and in its range). */
 bool atvi_lang_dist_arg_ok(atvi_dist dist, int k, double value);
 
-/* Log density of y, normalising constants kept; outside the support, and where arguments are out of range, -inf by
- * select, with derivative 0. Poisson with mean 0 and count 0 is 0 with derivative -1. NEGBIN contains
- * ATVI_OP_LRISE(size, y) as one summand, returned apart in *lrise (added by the caller; 0 where arguments are out of
- * range) if lrise is not NULL. */
+/* Log density of y, normalising constants kept; outside the support, and where arguments are out of range,
+ * -inf by select, with derivative 0. Poisson with mean 0 and count 0 is 0 with derivative -1. NEGBIN contains
+ * ATVI_OP_LRISE(size, y) as one summand, returned apart in *lrise (added by the caller; 0 where arguments are
+ * out of range) if lrise is not NULL. */
 atvi_node atvi_lang_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg,
                               atvi_node *lrise);
 /* log P(Y <= y) and log P(Y > y), -inf where arguments are out of range; ATVI_NODE_NONE where not offered. */
@@ -69,13 +69,16 @@ atvi_node atvi_lang_dist_lccdf(atvi_graph *g, atvi_dist dist, atvi_node y, const
  * arguments that depend on parameters are out of range it is 0, so that density less mass is -inf. */
 atvi_node atvi_lang_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper,
                                const atvi_node *arg);
-/* The same for numbers: log P(Y <= y), log P(Y > y), log P(lower < Y < upper). NaN where arguments are out of range. */
+/* The same for numbers: log P(Y <= y), log P(Y > y), log P(lower < Y < upper). NaN where arguments are out of
+ * range. */
 double atvi_lang_dist_log_cdf(atvi_dist dist, double y, const double *arg);
 double atvi_lang_dist_log_ccdf(atvi_dist dist, double y, const double *arg);
 double atvi_lang_dist_log_mass(atvi_dist dist, double lower, double upper, const double *arg);
-/* One draw, truncated to (lower, upper) (infinite: not). NaN where arguments are out of range or the interval has no mass. */
+/* One draw, truncated to (lower, upper) (infinite: not). NaN where arguments are out of range or the interval
+ * has no mass. */
 double atvi_lang_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, double lower, double upper);
-/* Mean of an observation distribution as a node (for predictions); lognormal: its mean; Student, Cauchy: the location. */
+/* Mean of an observation distribution as a node (for predictions); lognormal: its mean; Student, Cauchy: the
+ * location. */
 atvi_node atvi_lang_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *arg);
 
 #endif

@@ -64,7 +64,8 @@ typedef struct elab_symbol {
   elab_memo *memo; /* [2][total] */
   bool busy, ready;
   const char *const *label; /* SET of labels: [n] */
-  /* TABLE whose values are expressions: a polynomial in the time since the last knot, [n_coef][n + 1] by power and knots passed */
+  /* TABLE whose values are expressions: a polynomial in the time since the last knot, [n_coef][n + 1] by
+   * power and knots passed */
   int n_coef;
   atvi_node *coef;
   /* TABLE that is a walk: its knots, and the parameters that are its first value and the later ones */
@@ -138,7 +139,8 @@ typedef struct elab_each {
   elab_label *unit, *sorted;
   /* Their file; csv NULL if the labels are written in the model. */
   elab_grouped rows;
-  /* Each row of this file is a unit: `each row` of a file without such a column; NULL: labels are in a column. */
+  /* Each row of this file is a unit: `each row` of a file without such a column; NULL: labels are in a
+   * column. */
   const atvi_csv *numbered;
   atvi_lang_block *block;
 } elab_each;
@@ -182,7 +184,8 @@ typedef struct {
   const ast_file *file;
   /* [file->n] files of statements, read once. */
   elab_grouped *files;
-  /* The block whose units are made, how deep it is, and the present unit of each level; NULL, 0: what stands outside. */
+  /* The block whose units are made, how deep it is, and the present unit of each level; NULL, 0: what stands
+   * outside. */
   struct {
     elab_each *each;
     int level;
@@ -296,7 +299,8 @@ bool atvi_lang_lags(elab *e);
 bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x);
 /* The name of an index set as the column of that name; ATVI_NODE_NONE also if there is none. */
 atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set);
-/* Looks at the values of all such indices again, for the data of another unit; and at those of the unit itself. */
+/* Looks at the values of all such indices again, for the data of another unit; and at those of the unit
+ * itself. */
 bool atvi_lang_check_indices(elab *e);
 bool atvi_lang_check_unit_indices(elab *e, const double *covariate);
 /* The element that x names then. */
@@ -369,11 +373,11 @@ bool atvi_lang_params(elab *e); /* elab_param.c */
 bool atvi_lang_values(elab *e); /* elab.c: derived, track, logp */
 bool atvi_lang_states(elab *e); /* elab_state.c */
 bool atvi_lang_pulses(elab *e);
-/* elab_event.c: a time of a pulse: a number or date in *time, or *time + *lag where it depends on parameters (*lag is
- * ATVI_NODE_NONE if not), never before the start. */
+/* elab_event.c: a time of a pulse: a number or date in *time, or *time + *lag where it depends on parameters
+ * (*lag is ATVI_NODE_NONE if not), never before the start. */
 bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time, atvi_node *lag);
-/* at(A, 5), maximum(A, 0, 24), time_of_maximum(A, 0, 24), integral(A, 0, 24), where the model has no function of that name. *found also
- * after an error. */
+/* at(A, 5), maximum(A, 0, 24), time_of_maximum(A, 0, 24), integral(A, 0, 24), where the model has no function
+ * of that name. *found also after an error. */
 /* delay(S, tau), likewise. */
 atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
@@ -385,11 +389,12 @@ bool atvi_lang_elab_data(elab *e); /* elab_data.c */
 /* The first and the last time in all data of the whole model; first > last if there is none. */
 bool atvi_lang_data_range(elab *e, double *first, double *last);
 bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
-/* elab_density.c: the distribution of a statement; then its arguments arg[], of which constants are in their ranges. */
+/* elab_density.c: the distribution of a statement; then its arguments arg[], of which constants are in their
+ * ranges. */
 bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
 bool atvi_lang_dist_args(elab *e, const elab_env *v, const ast_stmt *st, atvi_dist dist, atvi_node *arg);
-/* normal_lpdf(y, mean, sd), poisson_lpmf(y, mean), weibull_lccdf(y, shape, scale) and the like, and other functions whose names are free,
- * where the model has none of that name. *found also after an error. */
+/* normal_lpdf(y, mean, sd), poisson_lpmf(y, mean), weibull_lccdf(y, shape, scale) and the like, and other
+ * functions whose names are free, where the model has none of that name. *found also after an error. */
 atvi_node atvi_lang_density(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* The terms of an observation. */
 bool atvi_lang_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o);

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/* convolve(x, w): the sum of w[i] times x as it was i steps ago. What x was is kept in states of its own, one for each step back, which
- * are handed on from step to step and are 0 at the start.
+/* convolve(x, w): the sum of w[i] times x as it was i steps ago. What x was is kept in states of its own, one
+ * for each step back, which are handed on from step to step and are 0 at the start.
  *
- * In a `next` equation steps are counted back from the time that it leads to, so that w[1] meets x as it is now. Where x is a let, which
- * may itself use convolve(x, w), its expression is made at the end. */
+ * In a `next` equation steps are counted back from the time that it leads to, so that w[1] meets x as it is
+ * now. Where x is a let, which may itself use convolve(x, w), its expression is made at the end. */
 
 static const uint32_t DYNAMICS =
     ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_TABLE);

@@ -202,7 +202,8 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   data->path = file_for(e, st, &replaced);
   data->time_name = st->column.time;
   if (!data->path) return false;
-  /* `atvi simulate ... > data.csv` empties the file before it is read; and it is of other units where these were replaced */
+  /* `atvi simulate ... > data.csv` empties the file before it is read; and it is of other units where these
+   * were replaced */
   bool others = false;
   for (const elab_each *each = e->in.each; each; each = each->outer)
     others = others || given_for(e, each->stmt);
@@ -343,7 +344,8 @@ bool atvi_lang_const_file(elab *e, elab_symbol *sym) {
   return ok;
 }
 
-/* Columns of data files: finding them by name, those of the elements of arrays, and columns as names in expressions. */
+/* Columns of data files: finding them by name, those of the elements of arrays, and columns as names in
+ * expressions. */
 
 const char *atvi_lang_columns(elab *e, const atvi_csv *csv) {
   char list[300] = "";

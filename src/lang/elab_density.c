@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Distributions as they are written: names, other ways to give their arguments, and their densities as functions.
+/* Distributions as they are written: names, other ways to give their arguments, and their densities as
+ * functions.
  *
- * A link is a distribution under a name of its own with arguments on another scale: bernoulli_logit(x) is binomial(1, invlogit(x)). */
+ * A link is a distribution under a name of its own with arguments on another scale: bernoulli_logit(x) is
+ * binomial(1, invlogit(x)). */
 #include "lang/elab.h"
 #include <math.h>
 #include <string.h>

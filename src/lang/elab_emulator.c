@@ -50,7 +50,8 @@ bool atvi_lang_emulator_names(elab *e) {
   return true;
 }
 
-/* Number of the emulator that x names; made if it is an output of the simulator without a block. -1 after an error. */
+/* Number of the emulator that x names; made if it is an output of the simulator without a block. -1 after an
+ * error. */
 static atvi_idx number_of(elab *e, const ast_expr *x) {
   if (x->kind != EX_NAME || x->n || x->qualifier) {
     atvi_lang_error(e->s, x->at, "for example: emulator(flow), or emulator(flow, sill)",

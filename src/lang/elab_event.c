@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* When pulses act: times that depend on parameters, conditions on states, times from files; delays; what is asked of the way the
- * states take. */
+/* When pulses act: times that depend on parameters, conditions on states, times from files; delays; what is
+ * asked of the way the states take. */
 #include "lang/elab.h"
 #include <math.h>
 #include <string.h>
@@ -107,7 +107,8 @@ bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, 
   return true;
 }
 
-/* What is added to the times of a pulse, or taken from them: a number or of parameters; *least is the least it can be. */
+/* What is added to the times of a pulse, or taken from them: a number or of parameters; *least is the least
+ * it can be. */
 static atvi_node lag_of(elab *e, const ast_expr *x, bool minus, double *least) {
   elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "the time of a pulse", .data = -1};
   atvi_node lag = atvi_lang_eval(e, &v, x);
@@ -338,7 +339,8 @@ static atvi_idx time_column(elab *e, const ast_stmt *st, const atvi_csv *csv, co
   return -1;
 }
 
-/* What is added to the times: a number in *offset, or another column, or pulse->lag. *least: the least it can be. */
+/* What is added to the times: a number in *offset, or another column, or pulse->lag. *least: the least it can
+ * be. */
 static bool find_lag(elab *e, const ast_stmt *st, const atvi_csv *csv, const ast_expr *x,
                      atvi_lang_pulse *pulse, double *offset, atvi_idx *column, double *least) {
   *offset = *least = 0;

@@ -40,9 +40,10 @@ static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
   return true;
 }
 
-/* A flat prior is not a distribution, which everything that draws from the prior or begins there needs. A proper reference takes its place,
- * and the log density of the reference is taken off the likelihood: their product is that of the flat one, exactly. Its tails fall slowly, so
- * that it has something to say about every order of magnitude. */
+/* A flat prior is not a distribution, which everything that draws from the prior or begins there needs. A
+ * proper reference takes its place, and the log density of the reference is taken off the likelihood: their
+ * product is that of the flat one, exactly. Its tails fall slowly, so that it has something to say about
+ * every order of magnitude. */
 static const double REFERENCE_SCALE =
     10; /* its quartiles, in the parameter's unit; which number does not matter much */
 

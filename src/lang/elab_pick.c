@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Elements whose index is a column of the data or a table: b[id], M[id, 2], beta[period].
  *
- * The values that such an index takes are known when model and data are read, and are looked at then, one by one: each must be a
- * whole number of the index set, or, in a column, a label of it. Labels become their positions. */
+ * The values that such an index takes are known when model and data are read, and are looked at then, one by
+ * one: each must be a whole number of the index set, or, in a column, a label of it. Labels become their
+ * positions. */
 #include "lang/elab.h"
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,8 @@ enum {
   MOST_LOOKS = 10000
 }; /* lets that use others twice, and these others, must not take exponential time */
 
-/* The column of the observation's data that a name means where it is an index; -1: none. The name of an index set means a column there. */
+/* The column of the observation's data that a name means where it is an index; -1: none. The name of an index
+ * set means a column there. */
 static atvi_idx index_column(const elab *e, const elab_env *v, const ast_expr *x) {
   const elab_binding *b = NULL;
   const atvi_csv *csv =
@@ -307,7 +309,8 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
     n *= r->n;
   }
   atvi_node *item = atvi_lang_take(e->s, n, sizeof *item);
-  /* What depends on numbers of a unit alone is done once per point and unit, where only parameters stand one after the other. */
+  /* What depends on numbers of a unit alone is done once per point and unit, where only parameters stand one
+   * after the other. */
   uint32_t kinds = 0, by_number = atvi_graph_kinds(e->g, index) & ELAB_KIND(ATVI_IN_PARAM);
   e->effort.nodes += n;
   for (atvi_idx k = 0; item && k < n; k++) {

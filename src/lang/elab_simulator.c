@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The simulator: how it is run, what reaches it, and what comes back.
  *
- * The command has fields {k}, {theta.1} or {theta[1]}; {{ and }} are braces. {here} is the folder of the model. */
+ * The command has fields {k}, {theta.1} or {theta[1]}; {{ and }} are braces. {here} is the folder of the
+ * model. */
 #include "io/arrays.h"
 #include "io/file.h"
 #include "lang/elab.h"
@@ -29,7 +30,8 @@ static bool is_name(int c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-/* The next field from *p on: name[n], *p behind it. END: there is none. WRONG: *p is a brace that begins or ends no field. */
+/* The next field from *p on: name[n], *p behind it. END: there is none. WRONG: *p is a brace that begins or
+ * ends no field. */
 static field_kind next_field(const char **p, const char **name, size_t *n) {
   const char *s = *p;
   while (*s && ((*s != '{' && *s != '}') || s[1] == s[0])) s += *s == '{' || *s == '}' ? 2 : 1;
@@ -116,7 +118,8 @@ static const char *quoted(elab *e, const char *text) {
   return out;
 }
 
-/* Whether the first word is a path from the model's folder: it has a slash, and nothing in front of it for the shell to work out. */
+/* Whether the first word is a path from the model's folder: it has a slash, and nothing in front of it for
+ * the shell to work out. */
 static bool local(const char *command) {
   size_t word = strcspn(command, " \t;|&<>"), slash = strcspn(command, "/");
   return slash < word && !strchr("/~${", command[0]) && memchr(command, '=', slash) == NULL;
@@ -124,7 +127,8 @@ static bool local(const char *command) {
 
 static bool is_here(const char *name, size_t n) { return n == 4 && strncmp(name, "here", n) == 0; }
 
-/* The command with {here} and a first word that is a path in the place where the model is. NULL: out of memory. */
+/* The command with {here} and a first word that is a path in the place where the model is. NULL: out of
+ * memory. */
 static const char *in_place(elab *e, const char *command, bool here_is_free) {
   const char *folder = folder_of_model(e), *shown = folder ? quoted(e, folder) : NULL, *p, *name;
   size_t n, times = 1;
@@ -317,7 +321,8 @@ static bool check_variables(elab *e, const ast_stmt *st, const atvi_lang_simulat
   return true;
 }
 
-/* As `inputs` says; or the parameters in the command and the templates; or all that are no part of what is added to the output. */
+/* As `inputs` says; or the parameters in the command and the templates; or all that are no part of what is
+ * added to the output. */
 static bool find_inputs(elab *e) {
   const ast_stmt *st = e->simulator;
   atvi_lang_simulator *sim = &e->lang->simulator;

@@ -266,7 +266,8 @@ bool atvi_lang_can_move(elab *e, atvi_place at, const char *what) {
   return false;
 }
 
-/* Times that are numbers make one pulse of all elements; each other time makes one of its own, for each element. */
+/* Times that are numbers make one pulse of all elements; each other time makes one of its own, for each
+ * element. */
 static bool pulse_list(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop) {
   atvi_idx n = st->times->n, n_fixed = 0;
   double *t = atvi_lang_take(e->s, n, sizeof *t);

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Walks: a table whose values at the knots are a random walk, x[k] = x[k-1] + e[k], or an AR(1) process, x[k] = phi x[k-1] + e[k].
- * The values x[k] are parameters, named by the time of their knot; the prior of x[k] is that of e[k] around what comes before. So
- * methods can choose between coordinates: the values, which much data determine one by one, or the increments in units of their scale. */
+/* Walks: a table whose values at the knots are a random walk, x[k] = x[k-1] + e[k], or an AR(1) process, x[k]
+ * = phi x[k-1] + e[k]. The values x[k] are parameters, named by the time of their knot; the prior of x[k] is
+ * that of e[k] around what comes before. So methods can choose between coordinates: the values, which much
+ * data determine one by one, or the increments in units of their scale. */
 
 /* A knot this close to the end of the range, in steps, is in it. */
 static const double SAME_KNOT = 1e-9;
@@ -338,7 +339,8 @@ static atvi_node times(elab *e, double c, atvi_node x) {
   return two(e, ATVI_OP_MUL, atvi_graph_const(e->g, c), x);
 }
 
-/* Second derivatives m[n] of the natural cubic spline through y[n] at t[n], by elimination: m is linear in y, and the factors are numbers.
+/* Second derivatives m[n] of the natural cubic spline through y[n] at t[n], by elimination: m is linear in y,
+ * and the factors are numbers.
  *   h[i-1] m[i-1] + 2 (h[i-1] + h[i]) m[i] + h[i] m[i+1] = 6 (slope[i] - slope[i-1]),   m[0] = m[n-1] = 0 */
 static bool second_derivatives(elab *e, atvi_idx n, const double *t, const atvi_node *slope, atvi_node *m) {
   double *up = atvi_lang_take(e->s, n, sizeof *up);
@@ -388,7 +390,8 @@ static bool elab_walk(elab *e, elab_symbol *sym) {
   return true;
 }
 
-/* A spline from a file, which may be another one in each unit: its coefficients are numbers of two more tables. */
+/* A spline from a file, which may be another one in each unit: its coefficients are numbers of two more
+ * tables. */
 static bool from_numbers(const ast_stmt *st) {
   return st->kind == KW_TABLE && st->file.name && strcmp(st->option->text, "spline") == 0;
 }
@@ -484,10 +487,11 @@ bool atvi_lang_tables(elab *e) {
 
 /* Tables at work: the line a + b t that holds from t on, and how long it holds. */
 
-/* A solver that was sent to the first of a month arrives there up to rounding: within this many days it is there. */
+/* A solver that was sent to the first of a month arrives there up to rounding: within this many days it is
+ * there. */
 static const double DAY_SLACK = 1e-6;
-/* Days around 1970 that have months: 0001 to 9999 and then some. Every month is a stop of the solver, so that this
- * bounds their number. */
+/* Days around 1970 that have months: 0001 to 9999 and then some. Every month is a stop of the solver, so that
+ * this bounds their number. */
 static const double DAY_MOST = 2932896;
 
 bool atvi_lang_has_month(const atvi_lang *lang, double t) {

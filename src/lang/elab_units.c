@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks and their units. Units: their labels, which rows of a file are theirs, and the numbers of their own file.
+/* Blocks and their units. Units: their labels, which rows of a file are theirs, and the numbers of their own
+ * file.
  *
- * A label is found by (label, unit of the enclosing block) in a sorted list. A long file is cut up once: its rows are grouped by
- * unit when the first one asks. */
+ * A label is found by (label, unit of the enclosing block) in a sorted list. A long file is cut up once: its
+ * rows are grouped by unit when the first one asks. */
 #include "lang/elab.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +128,8 @@ static bool is_numbered(const elab_each *each, const atvi_csv *csv) {
   return each->numbered && strcmp(each->numbered->path, csv->path) == 0;
 }
 
-/* The unit that a row belongs to; -1 after an error. Columns of enclosing blocks may be missing where a label is unique. */
+/* The unit that a row belongs to; -1 after an error. Columns of enclosing blocks may be missing where a label
+ * is unique. */
 static atvi_idx unit_of_row(elab *e, const elab_each *each, const ast_stmt *st, const atvi_csv *csv,
                             atvi_idx row) {
   atvi_idx column = atvi_io_csv_find(csv, block_name(each)), parent = each->outer ? -1 : 0, unit = -1;
@@ -415,9 +417,10 @@ bool atvi_lang_belongs(elab *e, const ast_word *word, atvi_place at) {
 
 /* Blocks: what their units see, and the description of each unit.
  *
- * A block is elaborated like a model of its own whose statements are those outside and its own; names are declared and nodes
- * made once, for the first unit. For the others only what reads files is done again: tables, data, start, pulses, and the checks
- * of what is observed. Nothing in an expression depends on a unit (its numbers are inputs), so that nodes are the same. */
+ * A block is elaborated like a model of its own whose statements are those outside and its own; names are
+ * declared and nodes made once, for the first unit. For the others only what reads files is done again:
+ * tables, data, start, pulses, and the checks of what is observed. Nothing in an expression depends on a unit
+ * (its numbers are inputs), so that nodes are the same. */
 
 static atvi_idx count_blocks(atvi_idx n, const ast_stmt *stmt) {
   atvi_idx count = 0;

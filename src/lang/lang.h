@@ -60,11 +60,12 @@ typedef enum {
   ATVI_TABLE_STEP,
   ATVI_TABLE_LINEAR,
   ATVI_TABLE_MONTH,
-  /* Values are expressions of parameters, or a spline: the table says where in it t is, [2k] = how many knots have been passed and
-   * [2k+1] = the time of the last one (of the first before it), and expressions pick coefficients by that. */
+  /* Values are expressions of parameters, or a spline: the table says where in it t is, [2k] = how many knots
+   * have been passed and [2k+1] = the time of the last one (of the first before it), and expressions pick
+   * coefficients by that. */
   ATVI_TABLE_SEGMENT,
-  /* Two numbers for each segment, [2k] = v[2j] and [2k+1] = v[2j+1] where j knots have been passed: coefficients of a spline from a file,
-   * which stand in the two tables after its SEGMENT. */
+  /* Two numbers for each segment, [2k] = v[2j] and [2k+1] = v[2j+1] where j knots have been passed:
+   * coefficients of a spline from a file, which stand in the two tables after its SEGMENT. */
   ATVI_TABLE_PAIR
 } atvi_table_kind;
 
@@ -80,8 +81,9 @@ struct atvi_lang;
 /* Whether t is a time for which the calendar has months, some 8000 years around 1970. */
 bool atvi_lang_has_month(const struct atvi_lang *lang, double t);
 
-/* At t, going forward: value = a + b t (SEGMENT: see there) until *next (inf if for ever). Before the first knot the first value
- * holds, after the last the last. Where there are no months, a monthly table has its first value. */
+/* At t, going forward: value = a + b t (SEGMENT: see there) until *next (inf if for ever). Before the first
+ * knot the first value holds, after the last the last. Where there are no months, a monthly table has its
+ * first value. */
 void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a,
                         double *b, double *next);
 
@@ -94,7 +96,8 @@ typedef struct {
   /* the times are time[i] + lag, which depends on parameters */
   bool moves;
   atvi_node lag;
-  /* it has no times, and acts when `holds` becomes true, which is when `when` becomes positive; both may depend on states */
+  /* it has no times, and acts when `holds` becomes true, which is when `when` becomes positive; both may
+   * depend on states */
   bool conditional;
   atvi_node when, holds;
   atvi_pulse_how how;
@@ -166,7 +169,8 @@ typedef struct {
   atvi_place place;
 } atvi_lang_term;
 
-/* A file of numbers, one line per run (or per time); columns by position (1-based), first .. last (0: to the end, of outputs alone). */
+/* A file of numbers, one line per run (or per time); columns by position (1-based), first .. last (0: to the
+ * end, of outputs alone). */
 typedef struct {
   const char *path; /* to be opened as it is; NULL: not given */
   atvi_idx first, last;
@@ -243,8 +247,8 @@ typedef struct {
 typedef struct {
   /* "s01"; nested: "north.a". */
   const char *label;
-  /* The block as a model of its own with this unit's files: its nodes and everything but numbers from files are those of
-   * unit 0. Names are those of the block, "CL" and "A", without the label. */
+  /* The block as a model of its own with this unit's files: its nodes and everything but numbers from files
+   * are those of unit 0. Names are those of the block, "CL" and "A", without the label. */
   struct atvi_lang *lang;
   /* [lang->n_param] which parameter of the whole model each of its own is. */
   const atvi_idx *param;
@@ -260,7 +264,8 @@ typedef struct {
 typedef struct {
   /* "subject"; nested: "region.school". */
   const char *name;
-  /* Parameters of the units' `lang` that are declared outside the block, and have their priors there: the first. */
+  /* Parameters of the units' `lang` that are declared outside the block, and have their priors there: the
+   * first. */
   atvi_idx n_outer;
   atvi_idx n_covariate;
   /* [n_covariate] names. */
@@ -331,8 +336,8 @@ typedef struct {
   atvi_lang_block *block;
   /* Parameters of the whole model, those of units included; the first ones are those outside. */
   atvi_idx n_param;
-  /* [n_param] outside; then for each block, for each element, for each unit: "CL.s01", "CL.s02", ..., "k.1.s01", ... Those of
-   * units have name, box and map, but no prior: n_arg is 0. */
+  /* [n_param] outside; then for each block, for each element, for each unit: "CL.s01", "CL.s02", ...,
+   * "k.1.s01", ... Those of units have name, box and map, but no prior: n_arg is 0. */
   atvi_lang_param *param;
 } atvi_lang_blocks_of;
 
@@ -375,9 +380,10 @@ typedef struct {
   bool data_optional;
 } atvi_lang_opts;
 
-/* Reads a model file and its data. Paths of data are relative to `folder`, or to the model file (replacements and opts->folder: to the
- * working folder). Runs of emulators and templates are not read (templates: only for the names in them).
- * Errors: EIO, EMODEL, EDATA, ENOMEM; the message is file:line:column, the line, a caret, a hint. */
+/* Reads a model file and its data. Paths of data are relative to `folder`, or to the model file (replacements
+ * and opts->folder: to the working folder). Runs of emulators and templates are not read (templates: only for
+ * the names in them). Errors: EIO, EMODEL, EDATA, ENOMEM; the message is file:line:column, the line, a caret,
+ * a hint. */
 ATVI_CHECKED atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts *opts,
                                         atvi_lang **out);
 /* The same from memory; path is for messages and the place of data. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text to tokens. A line goes on inside brackets, after a token that cannot end a statement and before one that cannot
- * begin one. */
+/* Text to tokens. A line goes on inside brackets, after a token that cannot end a statement and before one
+ * that cannot begin one. */
 #include "lang/ast.h"
 #include "io/text.h"
 #include <stdio.h>
@@ -270,8 +270,8 @@ static bool says(const ast_token *t, const char *text) {
   return t->kind == TOK_NAME && strcmp(t->word->text, text) == 0;
 }
 
-/* { opens a block in a statement of a simulator, an emulator or `each`, also on the line after it. Elsewhere braces have no
- * meaning. */
+/* { opens a block in a statement of a simulator, an emulator or `each`, also on the line after it. Elsewhere
+ * braces have no meaning. */
 static bool opens_block(lexer *l) {
   if (l->in_block || l->n_open || !l->n) return false;
   bool next_line = l->tok[l->n - 1].kind == TOK_LINE;

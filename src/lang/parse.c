@@ -311,7 +311,8 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
   return atvi_lang_expect(p, '=', NULL) && knots(p, st);
 }
 
-/* walk logR weekly [from a] [to b] ~ normal(0, s) from normal(0, 1) [linear]; every 7 or at [0, 10, 30] in place of weekly */
+/* walk logR weekly [from a] [to b] ~ normal(0, s) from normal(0, 1) [linear]; every 7 or at [0, 10, 30] in
+ * place of weekly */
 static bool parse_walk(ast_parser *p, ast_stmt *st) {
   const char *hint = "for example: walk logR weekly ~ normal(0, s) from normal(0, 1)";
   if (!define(p, st)) return false;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A row-major matrix is, to Fortran, its transpose: its lower triangle is an upper one, and C = A B is C' = B' A'.
+/* A row-major matrix is, to Fortran, its transpose: its lower triangle is an upper one, and C = A B is C' =
+ * B' A'.
  *
- * Which OpenBLAS: the one with threads ("pthread"), kept to one, is safe to call from several threads at once. The one
- * without ("serial") is not in all builds: Debian's gave wrong products in 1 of 1000 calls when 8 threads called. Both
- * have the same file name, and the system chooses. So a library that says it has no threads is called under a lock. */
+ * Which OpenBLAS: the one with threads ("pthread"), kept to one, is safe to call from several threads at
+ * once. The one without ("serial") is not in all builds: Debian's gave wrong products in 1 of 1000 calls when
+ * 8 threads called. Both have the same file name, and the system chooses. So a library that says it has no
+ * threads is called under a lock. */
 #include "math/linalg.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -112,8 +114,9 @@ bool atvi_math_blas_cholesky(atvi_idx n, double *a, atvi_idx ld) {
   return true;
 }
 
-/* By halves, since products of matrices are fast and dtrtri is not (0.6 ms instead of 3 for n = 400; bench_emulator): the inverse of
- * [a 0; b c] is [a^-1 0; -c^-1 b a^-1 c^-1]. As accurate as dtrtri also where the condition is 1e13. */
+/* By halves, since products of matrices are fast and dtrtri is not (0.6 ms instead of 3 for n = 400;
+ * bench_emulator): the inverse of [a 0; b c] is [a^-1 0; -c^-1 b a^-1 c^-1]. As accurate as dtrtri also where
+ * the condition is 1e13. */
 static void halves_inverse(int n, double *l, int ld) {
   enum { SMALL = 32 };
   int info, h = n / 2, rest = n - h;

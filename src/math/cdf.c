@@ -184,7 +184,8 @@ double atvi_math_binomial_lccdf(double y, double n, double p, double grad[2]) {
   return binomial_tail(y, false, n, p, grad);
 }
 
-/* By log mean and by logit. I_u(a, b) = u^a / (a B(a, b)) (1 + O(u)), which is exact to the last digit below this u. */
+/* By log mean and by logit. I_u(a, b) = u^a / (a B(a, b)) (1 + O(u)), which is exact to the last digit below
+ * this u. */
 #define LOG_LEAD (-600.0)
 
 static double complement(double log_p) { return log_p > -0.7 ? log(-expm1(log_p)) : log1p(-exp(log_p)); }
@@ -415,9 +416,9 @@ double atvi_math_gamma_q(double a, double x) {
   return exp(q);
 }
 
-/* B(a, b) x^-a y^-b I_x(a, b) for x up to about the mean, as 1/(beta_0 + alpha_1/(beta_1 + ...)) (DiDonato and
- * Morris 1992). The usual fraction is this one before contraction, and has terms 1 - x that
- * cancel when the mean is close to 1; here only y and a y - b x appear. */
+/* B(a, b) x^-a y^-b I_x(a, b) for x up to about the mean, as 1/(beta_0 + alpha_1/(beta_1 + ...)) (DiDonato
+ * and Morris 1992). The usual fraction is this one before contraction, and has terms 1 - x that cancel when
+ * the mean is close to 1; here only y and a y - b x appear. */
 static double beta_fraction(double a, double b, double x, double y) {
   double lambda = a * y - b * x, f = (1.0 + lambda) / (1.0 + 1.0 / a), c = f, d = 0;
   for (int n = 1; n < MAX_TERMS; n++) {

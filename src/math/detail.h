@@ -22,7 +22,8 @@ void atvi_math_log_gamma_pq(double a, double x, double *log_p, double *log_q);
 /* log I_x(a, b) and log of its complement; x + y = 1, both given so that neither is rounded. */
 void atvi_math_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q);
 
-/* The inverse of Phi: numerators and denominators of its ratios of polynomials, in the middle and near the ends. */
+/* The inverse of Phi: numerators and denominators of its ratios of polynomials, in the middle and near the
+ * ends. */
 extern const double atvi_math_ndtri_mid[2][8], atvi_math_ndtri_near[2][8];
 
 /* x[2][ATVI_LANES]: the two normals of the block at this counter, and at those of the draws that follow. */

@@ -13,22 +13,26 @@ void atvi_math_eigen_sym(atvi_idx n, double *a, double *w, double *v);
 
 /* Large dense linear algebra, row-major, by OpenBLAS. Only blas.c sees it.
  *
- * One thread inside, always: results do not depend on how many threads call, and every function may be called from
- * several threads at once (a build of the library without locks is guarded by one of ours). Sizes fit an int. A symmetric matrix is its lower triangle, unless a function says otherwise;
- * ld is the distance between rows. Nothing here allocates. */
+ * One thread inside, always: results do not depend on how many threads call, and every function may be called
+ * from several threads at once (a build of the library without locks is guarded by one of ours). Sizes fit an
+ * int. A symmetric matrix is its lower triangle, unless a function says otherwise; ld is the distance between
+ * rows. Nothing here allocates. */
 
-/* To be called before any other function here, from any thread, as often as one likes. The first call loads the library, which is not
- * linked: loading takes a few milliseconds and starts threads that spin for a while, and most commands have no use for it.
- * It is kept to one thread, for the whole process. Errors: EIO (it is not installed). */
+/* To be called before any other function here, from any thread, as often as one likes. The first call loads
+ * the library, which is not linked: loading takes a few milliseconds and starts threads that spin for a
+ * while, and most commands have no use for it. It is kept to one thread, for the whole process. Errors: EIO
+ * (it is not installed). */
 ATVI_CHECKED atvi_status atvi_math_blas_begin(atvi_ctx *ctx);
 
-/* a[n][n] = L L': L overwrites the lower triangle (the upper one stays). False, with a spoilt, if a is not positive definite. */
+/* a[n][n] = L L': L overwrites the lower triangle (the upper one stays). False, with a spoilt, if a is not
+ * positive definite. */
 bool atvi_math_blas_cholesky(atvi_idx n, double *a, atvi_idx ld);
 /* The inverse of a from the factor L of above, in its place; the upper triangle stays. */
 void atvi_math_blas_inverse(atvi_idx n, double *l, atvi_idx ld);
 /* The inverse of the lower triangular l, in its place; the upper triangle stays. */
 void atvi_math_blas_tri_inverse(atvi_idx n, double *l, atvi_idx ld);
-/* b[n][m] = L^-1 b; with transposed: L'^-1 b. Both, one after the other, solve with the matrix that L is the factor of. */
+/* b[n][m] = L^-1 b; with transposed: L'^-1 b. Both, one after the other, solve with the matrix that L is the
+ * factor of. */
 void atvi_math_blas_tri_solve(atvi_idx n, atvi_idx m, const double *l, atvi_idx ld_l, bool transposed,
                               double *b, atvi_idx ld_b);
 /* c[n][m] = beta c + a b, a[n][k], b[k][m]. beta 0: c is not read. */
@@ -46,8 +50,9 @@ void atvi_math_blas_sym_mul(atvi_idx n, atvi_idx m, const double *s, atvi_idx ld
 /* Lower triangle copied to the upper one. */
 void atvi_math_blas_mirror(atvi_idx n, double *a, atvi_idx ld);
 
-/* Eigenvalues w[n] ascending and eigenvectors, ROW j of a on return, of symmetric a[n][n] (spoilt). Divide and conquer.
- * work[atvi_math_blas_eigen_work(n)] doubles. False if it does not converge (or a holds what is not finite). */
+/* Eigenvalues w[n] ascending and eigenvectors, ROW j of a on return, of symmetric a[n][n] (spoilt). Divide
+ * and conquer. work[atvi_math_blas_eigen_work(n)] doubles. False if it does not converge (or a holds what is
+ * not finite). */
 size_t atvi_math_blas_eigen_work(atvi_idx n);
 bool atvi_math_blas_eigen(atvi_idx n, double *a, double *w, double *work);
 

@@ -13,7 +13,8 @@ typedef struct {
   const double *lower, *upper; /* [n], +-inf where free; NULL: no bounds */
   int max_evals;               /* > 0 */
   double tol_grad;             /* on the projected gradient, max norm, relative to 1 + |f| */
-  /* Begin with the curvature that the last call found, which had the same n and the same work, for a similar f. */
+  /* Begin with the curvature that the last call found, which had the same n and the same work, for a similar
+   * f. */
   bool warm;
   /* End when a step decreases f by less than this, relative to 1 + |f|; 0: never. */
   double tol_value;
@@ -31,8 +32,8 @@ typedef struct {
 /* Doubles of scratch for n >= 1 unknowns. */
 size_t atvi_math_lbfgs_work(atvi_idx n);
 
-/* Minimises from x[n], in place, n >= 1, with work[atvi_math_lbfgs_work(n)]. Never allocates, never fails: a start that
- * cannot be evaluated gives the value NaN after one evaluation. */
+/* Minimises from x[n], in place, n >= 1, with work[atvi_math_lbfgs_work(n)]. Never allocates, never fails: a
+ * start that cannot be evaluated gives the value NaN after one evaluation. */
 void atvi_math_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work, atvi_lbfgs_info *info);
 
 /* Adam optimiser with bias correction (Kingma & Ba 2015, Algorithm 1). */
@@ -66,9 +67,9 @@ atvi_adam_memory atvi_math_adam_memory(atvi_adam *opt);
 /* Forgets moments and steps. */
 void atvi_math_adam_reset(atvi_adam *opt);
 
-/* One descent step: x[n] is updated in place from the gradient g[n].
- * Never allocates, never fails; a g[i] that is not finite, or beyond 1e150, leaves x[i] and its moments as they were
- * and is counted in the return value. x and g must not overlap. */
+/* One descent step: x[n] is updated in place from the gradient g[n]. Never allocates, never fails; a g[i]
+ * that is not finite, or beyond 1e150, leaves x[i] and its moments as they were and is counted in the return
+ * value. x and g must not overlap. */
 atvi_idx atvi_math_adam_step(atvi_adam *opt, double *x, const double *g);
 
 #endif

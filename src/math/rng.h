@@ -43,8 +43,8 @@ atvi_rng atvi_math_rng_at(uint64_t seed, uint32_t stream, uint32_t iteration, ui
 uint64_t atvi_math_rng_bits(atvi_rng *r);  /* 64 random bits */
 double atvi_math_rng_uniform(atvi_rng *r); /* in (0, 1), never 0 or 1 */
 double atvi_math_rng_normal(atvi_rng *r);  /* standard normal (Box-Muller or inversion; no rejection) */
-/* x[n][ATVI_LANES]: the n normals that come first from `first` on, even, at this position and at those of the draws that
- * follow. To rounding those of atvi_math_rng_normal, at a tenth of the time. */
+/* x[n][ATVI_LANES]: the n normals that come first from `first` on, even, at this position and at those of the
+ * draws that follow. To rounding those of atvi_math_rng_normal, at a tenth of the time. */
 void atvi_math_rng_normals(const atvi_rng *at, atvi_idx first, atvi_idx n, double *x);
 double atvi_math_rng_exponential(atvi_rng *r);         /* mean 1 */
 double atvi_math_rng_gamma(atvi_rng *r, double shape); /* scale 1; shape > 0, also below 1 */

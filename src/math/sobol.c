@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Sobol points by Gray code, scrambled by hashing.
  *
- * Point i of dimension k is the exclusive or of the direction numbers v_b over the bits b of i ^ i/2; from i to i + 1 only
- * one bit of that changes, the lowest zero of i (Antonov & Saleev 1979). v_b comes from the first s by
- * the recurrence of the primitive polynomial (Bratley & Fox 1988).
+ * Point i of dimension k is the exclusive or of the direction numbers v_b over the bits b of i ^ i/2; from i
+ * to i + 1 only one bit of that changes, the lowest zero of i (Antonov & Saleev 1979). v_b comes from the
+ * first s by the recurrence of the primitive polynomial (Bratley & Fox 1988).
  *
- * Nested uniform scrambling (Owen 1995) flips digit b of a point by a random bit that depends on the digits before
- * it. On the reversed word "before" is "below", and additions and multiplications carry upwards only: a keyed permutation
- * made of them is a nested scrambling (Laine & Karras 2011, Burley 2020). Key words are Philox numbers of the
- * dimension: the first is added before anything else, which alone makes every single point exactly uniform; random
- * odd factors and x ^= x * even make what happens under different prefixes independent of each other, as far as a
- * few operations can. The test compares errors with those of true nested scrambling.
+ * Nested uniform scrambling (Owen 1995) flips digit b of a point by a random bit that depends on the digits
+ * before it. On the reversed word "before" is "below", and additions and multiplications carry upwards only:
+ * a keyed permutation made of them is a nested scrambling (Laine & Karras 2011, Burley 2020). Key words are
+ * Philox numbers of the dimension: the first is added before anything else, which alone makes every single
+ * point exactly uniform; random odd factors and x ^= x * even make what happens under different prefixes
+ * independent of each other, as far as a few operations can. The test compares errors with those of true
+ * nested scrambling.
  *
  * Digits beyond the 32 of the net are independent between points in a full scrambling: 20 more hashed bits. */
 #include "math/sobol.h"
@@ -20,16 +21,16 @@
 enum { BITS = 32 };
 #define PLAIN 0x80000000u /* set in the dimension of independent numbers: no counter is used twice */
 
-/* Primitive polynomial and first direction numbers of a dimension, as published: degree s, the coefficients between the
- * first and the last as bits of a, and m[s]. Dimension 0 has degree 0. */
+/* Primitive polynomial and first direction numbers of a dimension, as published: degree s, the coefficients
+ * between the first and the last as bits of a, and m[s]. Dimension 0 has degree 0. */
 typedef struct {
   uint8_t s;
   uint16_t a;
   uint16_t m[10];
 } entry;
 
-/* From S. Joe and F. Y. Kuo, Constructing Sobol sequences with better two-dimensional projections, SIAM J. Sci. Comput. 30 (2008) 2635-2654, set
- * new-joe-kuo-6. The rows are made by tools/sobol_table.py. */
+/* From S. Joe and F. Y. Kuo, Constructing Sobol sequences with better two-dimensional projections, SIAM J.
+ * Sci. Comput. 30 (2008) 2635-2654, set new-joe-kuo-6. The rows are made by tools/sobol_table.py. */
 static const entry TABLE[ATVI_SOBOL_DIMS] = {
     {0, 0, {0}},
     {1, 0, {1}},
@@ -203,8 +204,9 @@ static uint32_t reversed(uint32_t x) {
   return x << 16 | x >> 16;
 }
 
-/* Every line is a permutation in which bit b of the result depends on bits 0 .. b of x: x * even does not reach bit b
- * from bit b itself. The even factors have dense low bits (2 modulo 4), so that each bit reaches its upper neighbour. */
+/* Every line is a permutation in which bit b of the result depends on bits 0 .. b of x: x * even does not
+ * reach bit b from bit b itself. The even factors have dense low bits (2 modulo 4), so that each bit reaches
+ * its upper neighbour. */
 static uint32_t scrambled(uint32_t x, const uint32_t key[8]) {
   x = reversed(x) + key[0];
   x ^= x * (key[1] << 2 | 2);

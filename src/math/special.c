@@ -214,8 +214,9 @@ double atvi_math_ndtri(double p) {
   return q < 0 ? -x : x;
 }
 
-/* Sums of numbers given by their logarithms. The largest is factored out, so that nothing overflows and what underflows is
- * too small to count. -inf is the logarithm of zero; where all are zero the sum is -inf, not NaN. */
+/* Sums of numbers given by their logarithms. The largest is factored out, so that nothing overflows and what
+ * underflows is too small to count. -inf is the logarithm of zero; where all are zero the sum is -inf, not
+ * NaN. */
 
 double atvi_math_log_add(double a, double b) {
   double top = fmax(a, b);

@@ -29,10 +29,11 @@ double atvi_math_gamma_q(double a, double x);            /* upper */
 double atvi_math_beta_inc(double a, double b, double x); /* regularised incomplete beta I_x(a, b) */
 
 double atvi_math_log_add(double a, double b); /* log(e^a + e^b) */
-/* sum[i] = log(e^sum[i] + e^(shift + x[i])): one more term of n sums, such as a component of a mixture at n points. */
+/* sum[i] = log(e^sum[i] + e^(shift + x[i])): one more term of n sums, such as a component of a mixture at n
+ * points. */
 void atvi_math_log_add_all(atvi_idx n, double shift, const double *x, double *sum);
-/* log of the sum of e^x[i], and w[i] = e^x[i] over that sum (NULL: not wanted; x and w may be one array). NaN counts as -inf; -inf for
- * none. All 0 where the sum is not finite. */
+/* log of the sum of e^x[i], and w[i] = e^x[i] over that sum (NULL: not wanted; x and w may be one array). NaN
+ * counts as -inf; -inf for none. All 0 where the sum is not finite. */
 double atvi_math_softmax(atvi_idx n, const double *x, double *w);
 /* Effective size of n weights that sum to one: 1 / sum of squares; 0 if all are 0. */
 double atvi_math_effective_size(atvi_idx n, const double *w);
@@ -51,8 +52,8 @@ double atvi_math_negbin_lcdf(double y, double mean, double size, double grad[2])
 double atvi_math_negbin_lccdf(double y, double mean, double size, double grad[2]);
 double atvi_math_binomial_lcdf(double y, double n, double p, double grad[2]); /* grad[0] = 0: n is whole */
 double atvi_math_binomial_lccdf(double y, double n, double p, double grad[2]);
-/* The same by the logarithm of the mean, and by log(p / (1 - p)): right where the mean or p is too small or too close to 1
- * for a double. */
+/* The same by the logarithm of the mean, and by log(p / (1 - p)): right where the mean or p is too small or
+ * too close to 1 for a double. */
 double atvi_math_poisson_log_lcdf(double y, double log_mean, double grad[1]);
 double atvi_math_poisson_log_lccdf(double y, double log_mean, double grad[1]);
 double atvi_math_negbin_log_lcdf(double y, double log_mean, double size, double grad[2]);

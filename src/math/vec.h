@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of the instruction set's own width and elementary functions on them, for *_isa.c only: all of it
- * is static. Lanes never meet, and every lane is computed by the same instructions, so that a point's result depends
- * neither on its place nor on its neighbours.
+/* Vectors of the instruction set's own width and elementary functions on them, for *_isa.c only: all of it is
+ * static. Lanes never meet, and every lane is computed by the same instructions, so that a point's result
+ * depends neither on its place nor on its neighbours.
  *
  * exp    x = k log 2 + r, |r| <= log(2)/2; e^r = 1 + r + r^2 Q(r), Q of degree 9 through Chebyshev points (error 2e-17).
  * log    x = 2^k m, m in [sqrt(1/2), sqrt 2), s = (m-1)/(m+1); log m = 2 s + s^3 P(s^2), P of degree 6 (error 5e-18).

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Units that a text has without saying so. The log density of a model without equations is a sum of terms: priors, what `logp` adds up, and
- * rows of data. If a few parameters are in the terms of many others, and the others fall apart into groups once these few are given, as the effects
- * of a hierarchy do given their mean and scale, then each group is a unit of the target (target.h), and what is common is another.
+/* Units that a text has without saying so. The log density of a model without equations is a sum of terms:
+ * priors, what `logp` adds up, and rows of data. If a few parameters are in the terms of many others, and the
+ * others fall apart into groups once these few are given, as the effects of a hierarchy do given their mean
+ * and scale, then each group is a unit of the target (target.h), and what is common is another.
  *
  *   terms     what is added up, and which parameters each term depends on; a row depends on those elements that its indices pick
  *   common    the parameters that share terms with the most others, until the rest falls apart
@@ -32,7 +33,8 @@ typedef struct {
   atvi_graph *g;
   atvi_pool *pool;
   atvi_idx d;
-  /* Parameters of the terms, one term after the other: those of term k are param[end[k - 1]] .. param[end[k] - 1]. */
+  /* Parameters of the terms, one term after the other: those of term k are param[end[k - 1]] .. param[end[k]
+   * - 1]. */
   atvi_idx n_term, cap_term, n_param, cap_param;
   atvi_idx *end, *param;
   atvi_idx n_sum, cap_sum;
@@ -138,7 +140,8 @@ static void put_off(search *s, open_sums *open, double by, atvi_node x) {
     open->item[open->n++] = (summand){.by = by, .node = x};
 }
 
-/* What x adds up. A sum that is part of several others may be met more often than there are nodes: then it is no sum of small things. */
+/* What x adds up. A sum that is part of several others may be met more often than there are nodes: then it is
+ * no sum of small things. */
 static void add_summands(search *s, int of, atvi_node x) {
   open_sums open = {0};
   atvi_idx left = 8 * atvi_graph_size(s->g);
@@ -220,7 +223,8 @@ static void join(const search *s, choice *c) {
     if (!c->common[i]) c->size[root(c->up, i)]++;
 }
 
-/* The parameters of the largest group that share terms with the most others become common. False: it has but one. */
+/* The parameters of the largest group that share terms with the most others become common. False: it has but
+ * one. */
 static bool take_more(const search *s, choice *c) {
   atvi_idx largest = 0, most = 0;
   for (atvi_idx i = 1; i < s->d; i++)
@@ -233,7 +237,8 @@ static bool take_more(const search *s, choice *c) {
   return true;
 }
 
-/* Numbers in factors of what is common, of the groups, and of both: half of what a matrix of all has is no structure. */
+/* Numbers in factors of what is common, of the groups, and of both: half of what a matrix of all has is no
+ * structure. */
 static bool choose(const search *s, choice *c) {
   double best = 0.5 * (double)s->d * (double)s->d;
   bool found = false;

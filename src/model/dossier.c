@@ -8,12 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An emulator that explains less than LOW of what differs between runs is worse than none in most uses; one below FAIR has too few runs. */
+/* An emulator that explains less than LOW of what differs between runs is worse than none in most uses; one
+ * below FAIR has too few runs. */
 static const double Q2_LOW = 0.5, Q2_FAIR = 0.9;
 /* Above, intervals that are too wide are still short. */
 static const double Q2_HIGH = 0.99;
-/* Intervals are at fault if they cover this many standard errors (99 %) more or less than they should, with runs as the cases: values of one run
- * go together. */
+/* Intervals are at fault if they cover this many standard errors (99 %) more or less than they should, with
+ * runs as the cases: values of one run go together. */
 static const double NOMINAL = 0.95, Z95 = 1.95996398454, CHANCE = 2.58;
 /* The upper end of the emulator's error where the posterior is lies above it with this probability. */
 static const double SCALE_ABOVE = 0.1;
@@ -21,10 +22,12 @@ static const double SCALE_ABOVE = 0.1;
 static const double MANY = 0.1;
 /* Held-out runs count from this number on: Q2 is a ratio of two sums over them. */
 enum { HELD_LEAST = 10 };
-/* A third of an input's range stands out with this number of runs, and errors this many times those of the other runs. */
+/* A third of an input's range stands out with this number of runs, and errors this many times those of the
+ * other runs. */
 enum { THIRD_LEAST = 4 };
 static const double THIRD_WORSE = 1.5;
-/* Outputs whose variance between runs is below this share of the mean one are not looked at: nothing much is lost there. */
+/* Outputs whose variance between runs is below this share of the mean one are not looked at: nothing much is
+ * lost there. */
 static const double FLAT = 1e-3;
 /* An output is poor where more than 1 - FAIR is unexplained, and this many times the median over outputs. */
 static const double TIME_WORSE = 2;
@@ -90,7 +93,8 @@ static void name_outputs(const atvi_dossier *d, atvi_idx from, atvi_idx to, atvi
 /* The third of its range that x, in the unit cube, lies in. */
 static int third_of(double x) { return x < 1.0 / 3 ? 0 : x < 2.0 / 3 ? 1 : 2; }
 
-/* all: sum of squares of the runs about their mean. Runs count by the root of their mean squared error, so that one that is far off does not decide. */
+/* all: sum of squares of the runs about their mean. Runs count by the root of their mean squared error, so
+ * that one that is far off does not decide. */
 static void find_thirds(atvi_dossier *d, double all, const double *error) {
   const atvi_em_runs *r = &d->r.runs;
   for (atvi_idx j = 0; j < r->d; j++) {
@@ -256,8 +260,9 @@ bool atvi_model_dossier_overconfident(const atvi_dossier *d) {
                      : d->loo.coverage < NOMINAL - chance((double)d->r.runs.n);
 }
 
-/* Errors of n runs in standard deviations, root mean square e: n e^2 / scale^2 is chi-square with n degrees of freedom, one for each run, as values of
- * one run go together. Its lower quantile by halving: two runs leave a factor of three open. */
+/* Errors of n runs in standard deviations, root mean square e: n e^2 / scale^2 is chi-square with n degrees
+ * of freedom, one for each run, as values of one run go together. Its lower quantile by halving: two runs
+ * leave a factor of three open. */
 double atvi_model_dossier_scale(const atvi_dossier *d) {
   double n = d->near.n_run, low = 0, high = n;
   if (!d->near.run || !(n > 0)) return 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of an emulator: the runs behind it, how well each is predicted without it, where it is poor, and what gives reason to doubt it. */
+/* What is known of an emulator: the runs behind it, how well each is predicted without it, where it is poor,
+ * and what gives reason to doubt it. */
 #ifndef ATVI_MODEL_DOSSIER_H
 #define ATVI_MODEL_DOSSIER_H
 
@@ -9,12 +10,14 @@
 
 /* ---- inputs ---- */
 
-/* Where an input lies in the unit cube: x = (s - lower) / width with s = theta, or log(theta - base) where base is not NaN. */
+/* Where an input lies in the unit cube: x = (s - lower) / width with s = theta, or log(theta - base) where
+ * base is not NaN. */
 typedef struct {
   double base, lower, width;
 } atvi_emulated_axis;
 
-/* Whether values above base are spread more evenly on the logarithmic scale; value[n] is sorted by it, n >= 1. */
+/* Whether values above base are spread more evenly on the logarithmic scale; value[n] is sorted by it, n >=
+ * 1. */
 bool atvi_model_emulated_axis_log(atvi_idx n, double *value, double base);
 /* From the ends in theta. An input that is the same everywhere has width 1. */
 void atvi_model_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper);
@@ -40,8 +43,9 @@ typedef struct {
   atvi_sim_runs record;
 } atvi_emulated_runs;
 
-/* Runs of the emulators with use[n_emulator] set (NULL: of all) into out[n_emulator], from their files or from the first `lines` lines (0: all) of the
- * simulator's record in the folder `runs` (NULL: as atvi_sim_folder), which is parsed once. Memory from pool. Errors: EIO, EDATA (message has
+/* Runs of the emulators with use[n_emulator] set (NULL: of all) into out[n_emulator], from their files or
+ * from the first `lines` lines (0: all) of the simulator's record in the folder `runs` (NULL: as
+ * atvi_sim_folder), which is parsed once. Memory from pool. Errors: EIO, EDATA (message has
  * file:line:column), EMODEL, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang,
                                                        const bool *use, const char *runs, atvi_idx lines,
@@ -65,7 +69,8 @@ typedef struct {
 typedef struct {
   /* the verdict on the emulator is a warning; else a note */
   bool doubtful;
-  /* as a message of a fit that uses the emulator: a clause without a full stop; what to do about it is left to those who print it */
+  /* as a message of a fit that uses the emulator: a clause without a full stop; what to do about it is left
+   * to those who print it */
   atvi_message say;
 } atvi_doubt;
 enum { ATVI_DOUBTS = 12 };
@@ -106,7 +111,8 @@ typedef struct {
   double worth, zero_worth;
 } atvi_emulated_moves;
 
-/* Runs, leave-one-out and the judgement on one emulator. Made once, with the emulator; atvi emulate, atvi fit and the reports read it. */
+/* Runs, leave-one-out and the judgement on one emulator. Made once, with the emulator; atvi emulate, atvi fit
+ * and the reports read it. */
 typedef struct {
   const char *name;
   const char *const *input; /* [d] */
@@ -131,8 +137,8 @@ typedef struct {
   atvi_doubt doubt[ATVI_DOUBTS];
 } atvi_dossier;
 
-/* From the runs (copied as a struct) of lang->emulator[k] and the emulator fitted to them. Memory from pool. Nothing is held out and no design is known yet.
- * Errors: those of atvi_gp_emulator_loo. */
+/* From the runs (copied as a struct) of lang->emulator[k] and the emulator fitted to them. Memory from pool.
+ * Nothing is held out and no design is known yet. Errors: those of atvi_gp_emulator_loo. */
 ATVI_CHECKED atvi_status atvi_model_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
                                                  const atvi_emulated_runs *r, const atvi_emulator *em,
                                                  atvi_dossier *out);
@@ -141,8 +147,8 @@ ATVI_CHECKED atvi_status atvi_model_dossier_near(atvi_pool *pool, atvi_dossier *
 /* Whether the emulator's intervals are too narrow: where the posterior is, as far as that is known, else
  * over all runs. */
 bool atvi_model_dossier_overconfident(const atvi_dossier *d);
-/* How many times as large as the emulator says its error may be where the posterior is: at least 1, and the upper end (90 %) of what the runs
- * there leave open. */
+/* How many times as large as the emulator says its error may be where the posterior is: at least 1, and the
+ * upper end (90 %) of what the runs there leave open. */
 double atvi_model_dossier_scale(const atvi_dossier *d);
 /* Fills the doubts from all that is known by then; may be called again. Where it is known where the
  * posterior is, only runs of two simulators are grave: all else matters as far as it moves the posterior

@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Times of data and of an emulator are one if they differ by no more than simulators lose that print six digits, or than rounding of the
- * largest time leaves (0 has no digits); and never by more than this share of the way to the next output. */
+/* Times of data and of an emulator are one if they differ by no more than simulators lose that print six
+ * digits, or than rounding of the largest time leaves (0 has no digits); and never by more than this share of
+ * the way to the next output. */
 static const double SAME_DIGITS = 5.01e-6, SAME_ROUNDED = 1e-14, SAME_STEP = 1e-3;
 /* Range of the error of an output that is one number: no two rows are so far apart that it changes. */
 static const double FOR_EVER = 1e200;
@@ -43,7 +44,8 @@ static atvi_status load_kept(const building *b, const char *path, const char *na
                    why, name, r->runs.n);
 }
 
-/* After a change of priors or runs this is expected, and reported once for all emulators; a file that cannot be read is not. */
+/* After a change of priors or runs this is expected, and reported once for all emulators; a file that cannot
+ * be read is not. */
 static void report_refit(building *b, const char *name, const char *path, bool other) {
   if (!other)
     atvi_log(b->ctx, ATVI_LOG_WARN, "emulator '%s': %s is not used: %s; it is fitted anew", name, path,

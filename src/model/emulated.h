@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Models whose observations are sums of processes in time: an emulator's output and its error, discrepancies, white noise.
+/* Models whose observations are sums of processes in time: an emulator's output and its error, discrepancies,
+ * white noise.
  *
  *   D(t) = mean(t, theta) + N(0, sill share(theta) c(s, t)) + other processes,     mean, share: of the emulator (gp/emulator.h)
  *
  * What a basis drops is a part of share that goes with the sill that was found, whatever the one above is.
  *
- * Parameters of the processes are results of the model's setup program ("arguments"), and their adjoints go back through it. Emulators
- * take ATVI_EM_GROUP points at a time, processes ATVI_LANES: eval.c calls `begin` once for a group, `lanes` for its parts, and `end` for the
- * emulators' share of the gradient. An output that is one number has an error that is the same in every row. */
+ * Parameters of the processes are results of the model's setup program ("arguments"), and their adjoints go
+ * back through it. Emulators take ATVI_EM_GROUP points at a time, processes ATVI_LANES: eval.c calls `begin`
+ * once for a group, `lanes` for its parts, and `end` for the emulators' share of the gradient. An output that
+ * is one number has an error that is the same in every row. */
 #ifndef ATVI_MODEL_EMULATED_H
 #define ATVI_MODEL_EMULATED_H
 
@@ -71,9 +73,9 @@ typedef struct {
 } atvi_emulated;
 
 struct atvi_model_load_opts;
-/* Fits or loads the emulators that observations use, as opts says (runs, runs_lines, emulators, forward). *out is NULL where there is nothing to
- * do. held[n_data][n_row] (NULL: none): rows whose values stay but are not part of the likelihood. Memory from pool, but for what free gives
- * back. */
+/* Fits or loads the emulators that observations use, as opts says (runs, runs_lines, emulators, forward).
+ * *out is NULL where there is nothing to do. held[n_data][n_row] (NULL: none): rows whose values stay but are
+ * not part of the likelihood. Memory from pool, but for what free gives back. */
 ATVI_CHECKED atvi_status atvi_model_emulated_new(atvi_pool *pool, const atvi_lang *lang,
                                                  const struct atvi_model_load_opts *opts, bool *const *held,
                                                  atvi_emulated **out);
@@ -84,15 +86,16 @@ ATVI_CHECKED atvi_status atvi_model_emulated_work_new(const atvi_emulated *e, at
                                                       atvi_emulated_work **out);
 void atvi_model_emulated_work_free(atvi_emulated_work *w); /* NULL is fine */
 
-/* The emulators at points first .. first + ATVI_EM_GROUP - 1 of theta[d][B], the last one repeated. all: in all rows, for reports; else in
- * those of the likelihood. */
+/* The emulators at points first .. first + ATVI_EM_GROUP - 1 of theta[d][B], the last one repeated. all: in
+ * all rows, for reports; else in those of the likelihood. */
 void atvi_model_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
                                const double *theta, atvi_idx first);
-/* Adds to sum[L] the log likelihood of points `part` .. part + L - 1 of the group, arg[n_arg][L] their arguments; with arg_bar[n_arg][L] (added to) the
- * adjoints too. */
+/* Adds to sum[L] the log likelihood of points `part` .. part + L - 1 of the group, arg[n_arg][L] their
+ * arguments; with arg_bar[n_arg][L] (added to) the adjoints too. */
 void atvi_model_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
                                double *arg_bar, double *sum);
-/* Adds the emulators' share to grad[d][B], for the points of the group that are good[ATVI_EM_GROUP]: whose likelihood is finite. */
+/* Adds the emulators' share to grad[d][B], for the points of the group that are good[ATVI_EM_GROUP]: whose
+ * likelihood is finite. */
 void atvi_model_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
                              const bool *good, double *grad);
 

@@ -125,7 +125,8 @@ static double sill(const atvi_process *p, const double *arg, int l) {
   return a >= 0 ? arg[a * L + l] : p->number[p->own][0];
 }
 
-/* Its variance: what the basis drops is in units of the sill that was found. Below 0 a sill is none, whatever that adds. */
+/* Its variance: what the basis drops is in units of the sill that was found. Below 0 a sill is none, whatever
+ * that adds. */
 static double own_variance(const atvi_process *p, const double *arg, double share, int l) {
   double s = sill(p, arg, l);
   return s >= 0 ? s * (share - p->dropped) + p->dropped * p->number[p->own][0] : NAN;
@@ -224,7 +225,8 @@ static void split(const atvi_process *p, const seat *s, int part, const double *
   *rest = s->two;
 }
 
-/* Conditional means of process k given its used values, by place: of the emulator's output (with its mean) and of the rest: [n][L] each. */
+/* Conditional means of process k given its used values, by place: of the emulator's output (with its mean)
+ * and of the rest: [n][L] each. */
 static void means_of(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part, const double *arg,
                      const double **emulator, const double **rest) {
   const atvi_process *p = &e->process[k];

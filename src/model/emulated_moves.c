@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* How far a posterior would move with perfect emulators.
  *
- * The emulator's law is a law of functions f, and the posterior of a fit is the mean over f of the posteriors that these would give as simulators:
+ * The emulator's law is a law of functions f, and the posterior of a fit is the mean over f of the posteriors
+ * that these would give as simulators:
  *
  *   p(theta | D) = E[ p(theta | D, f) ],     var(theta | D) = E[ var(theta | D, f) ] + var( E[theta | D, f] ),     f ~ p(f | runs, D)
  *
- * The last term is what the emulator's error adds. A draw of f given the data is had through a draw theta_c of the fit: the error there given D and
- * theta_c is one of the smoother (gp/markov.h), and the rest of f follows from it by conditioning a free draw of the process over the inputs and time (Matheron's rule; Journel and
- * Huijbregts 1978). Its posterior is the draws of the fit, weighted by their likelihood with f as the simulator over that of the fit; theta_c is one of its
- * draws, so that weights which collapse leave theta_c alone: then all of the variance is the emulator's. */
+ * The last term is what the emulator's error adds. A draw of f given the data is had through a draw theta_c
+ * of the fit: the error there given D and theta_c is one of the smoother (gp/markov.h), and the rest of f
+ * follows from it by conditioning a free draw of the process over the inputs and time (Matheron's rule;
+ * Journel and Huijbregts 1978). Its posterior is the draws of the fit, weighted by their likelihood with f as
+ * the simulator over that of the fit; theta_c is one of its draws, so that weights which collapse leave
+ * theta_c alone: then all of the variance is the emulator's. */
 #include "math/linalg.h"
 #include "math/rng.h"
 #include "math/stat/stat.h"
@@ -149,8 +152,8 @@ static atvi_status desk_new(looking *k, desk *s) {
   return ATVI_OK;
 }
 
-/* Log densities of a process, added for all draws. error[B][n_used] NULL: of the fit, else with a simulator that is the
- * emulator's mean and that error. */
+/* Log densities of a process, added for all draws. error[B][n_used] NULL: of the fit, else with a simulator
+ * that is the emulator's mean and that error. */
 typedef struct {
   const looking *k;
   atvi_idx at;
@@ -340,7 +343,8 @@ static void moments(const looking *k, atvi_idx i, const double *w, double *mean,
   for (atvi_idx b = 0; b < k->B; b++) *var += w[b] * (x[b] - *mean) * (x[b] - *mean);
 }
 
-/* Squared error of the difference of a mean with these weights and that of the fit, which are of the same draws. */
+/* Squared error of the difference of a mean with these weights and that of the fit, which are of the same
+ * draws. */
 static double chance(const looking *k, atvi_idx i, const double *w, double mean, double whole) {
   const double *x = k->theta + i * k->B;
   double sum = 0;

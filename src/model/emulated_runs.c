@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs for an emulator: matrices in CSV files, or the record of a simulator, with inputs in the unit cube.
  *
- * A Gaussian process is as smooth at one end of an input as at the other. Runs of an input without an upper bound, such as a rate with a lognormal prior,
- * lie close together near its lower one and far apart beyond, and so do the places where the output changes. Where the logarithm of
- * such an input is spread more evenly over its range than the input itself, the logarithm takes its place. The runs decide, not the prior: an
+ * A Gaussian process is as smooth at one end of an input as at the other. Runs of an input without an upper
+ * bound, such as a rate with a lognormal prior, lie close together near its lower one and far apart beyond,
+ * and so do the places where the output changes. Where the logarithm of such an input is spread more evenly
+ * over its range than the input itself, the logarithm takes its place. The runs decide, not the prior: an
  * ensemble that was made evenly over a range stays as it is. */
 #include "model/dossier.h"
 #include "io/csv.h"
@@ -18,7 +19,8 @@
 
 /* ---- inputs ---- */
 
-/* On a log scale the middle of the runs must be nearer to that of the range by this factor, and the range this many times its lower end. */
+/* On a log scale the middle of the runs must be nearer to that of the range by this factor, and the range
+ * this many times its lower end. */
 static const double BETTER = 0.8, SPAN = 5;
 
 /* How far the median is from the middle of the ends, in half ranges. */
@@ -225,8 +227,8 @@ static atvi_status take_record(const reading *r, const atvi_sim_runs *record, at
   return ATVI_OK;
 }
 
-/* The bound from which the logarithm of an input is taken; NaN: it is taken as it is. value[n]: room. Lengths that are given are in ranges of the input
- * itself. */
+/* The bound from which the logarithm of an input is taken; NaN: it is taken as it is. value[n]: room. Lengths
+ * that are given are in ranges of the input itself. */
 static double base_of(const reading *r, const atvi_lang_param *p, atvi_idx n, atvi_idx d, const double *x,
                       double *value) {
   if (!isfinite(p->lower) || isfinite(p->upper) || r->em->length) return NAN;

@@ -162,8 +162,8 @@ static void repeat_lane(atvi_idx n, unsigned mask, const double *from, double *t
   for (atvi_idx i = 0; i < n * L; i++) to[i] = from[mask >> (i % L) & 1 ? i : i - i % L + first];
 }
 
-/* The lanes of mask, and those it has run before, by the other solver. The others do what one of these does, so that no time is
- * spent on events of their own; where the adjoints go later there is room for them. */
+/* The lanes of mask, and those it has run before, by the other solver. The others do what one of these does,
+ * so that no time is spent on events of their own; where the adjoints go later there is room for them. */
 static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, unsigned mask,
                            atvi_outcome outcome[L]) {
   atvi_outcome again[L];
@@ -199,7 +199,8 @@ static void add_lanes(const double from[L], double to[L]) {
   for (int l = 0; l < L; l++) to[l] += from[l];
 }
 
-/* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar; and what is of each unit to w->unit_l. */
+/* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar; and
+ * what is of each unit to w->unit_l. */
 static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, double sum[L]) {
   for (atvi_idx k = 0; k < m->lik.n_rows; k++) {
     const atvi_rows *rows = &m->lik.rows[k];
@@ -223,8 +224,8 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
   }
 }
 
-/* Log prior of the lanes; lanes outside the support become a copy of one inside, so that the solver never meets
- * them. Returns whether any lane is inside. */
+/* Log prior of the lanes; lanes outside the support become a copy of one inside, so that the solver never
+ * meets them. Returns whether any lane is inside. */
 static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_outcome outcome[L]) {
   int inside = -1;
   atvi_graph_prog_run(&m->prog.prior, w->scratch, (const double *[]){w->theta},
@@ -291,7 +292,8 @@ static void gradient(const atvi_model *m, atvi_model_work *w) {
   for (atvi_idx i = 0; m->prog.has_extra && i < m->target.d * L; i++) w->grad.lik[i] += w->grad.extra[i];
 }
 
-/* Log likelihood of the lanes that were solved for; with gradients, its adjoints by states, HOIST and arguments. */
+/* Log likelihood of the lanes that were solved for; with gradients, its adjoints by states, HOIST and
+ * arguments. */
 static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, double ll[L]) {
   atvi_idx n = m->states.n, n_arg = m->emulated ? m->emulated->n_arg : 0;
   if (grad) {
@@ -306,14 +308,16 @@ static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, 
   extra(m, w, ll);
 }
 
-/* Lanes whose states have no likelihood, such as one just below 0 that is positive: the other solver may see that. */
+/* Lanes whose states have no likelihood, such as one just below 0 that is positive: the other solver may see
+ * that. */
 static unsigned undefined(const atvi_model_work *w, const double ll[L], const atvi_outcome run[L]) {
   unsigned mask = 0;
   for (int l = 0; l < L; l++) mask |= (unsigned)(run[l] == ATVI_RUN_OK && isnan(ll[l])) << l;
   return mask & ~w->second.lanes;
 }
 
-/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. part: where the lanes begin in their group. */
+/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. part: where the lanes begin in
+ * their group. */
 static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, int part, bool grad,
                      double ll[L], atvi_outcome outcome[L]) {
   atvi_outcome run[L];

@@ -35,7 +35,8 @@ struct atvi_evaluator {
   int n_seat;
   atvi_idx group; /* points per call */
   seat **seats;   /* [n_seat] */
-  /* Of a target that is a sum over units, [its n_unit]: what each gave for a group of points; NULL: it is none. */
+  /* Of a target that is a sum over units, [its n_unit]: what each gave for a group of points; NULL: it is
+   * none. */
   atvi_batch *unit;
   double *unit_room;
   /* NULL: none */
@@ -46,7 +47,8 @@ struct atvi_evaluator {
   int64_t looked, looked_failed, look_at;
 };
 
-/* Failures are looked at after this many runs, then after each doubling, and reported where most of the runs since have failed. */
+/* Failures are looked at after this many runs, then after each doubling, and reported where most of the runs
+ * since have failed. */
 enum { FIRST_LOOK = 4096 };
 
 static atvi_evaluator *carve(atvi_arena *a, int n_seat, const atvi_target *t, atvi_idx group) {
@@ -175,8 +177,8 @@ static void note_failure(const atvi_evaluator *ev, seat *s, const atvi_batch *b,
   keep(&s->failed, d, theta, b->outcome[i]);
 }
 
-/* A density that is NaN or +inf is a failure even if the target did not notice. An outcome that does not exist, of a callback or of a checkpoint,
- * is one that failed: outcomes are indices elsewhere. */
+/* A density that is NaN or +inf is a failure even if the target did not notice. An outcome that does not
+ * exist, of a callback or of a checkpoint, is one that failed: outcomes are indices elsewhere. */
 static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) {
   bool runs = b->log_lik || b->grad_lik || b->unit_lik;
   for (atvi_idx i = 0; i < b->B; i++) {
@@ -197,7 +199,8 @@ static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) 
 #define DEAR_S 2e-5
 #define BYTE_S 1e-8 /* and what a disk takes for a byte */
 
-/* Copies what was asked of a group into packed, or (back) out of it. packed NULL: nothing is copied. Returns its bytes. */
+/* Copies what was asked of a group into packed, or (back) out of it. packed NULL: nothing is copied. Returns
+ * its bytes. */
 static size_t pack(const atvi_evaluator *ev, const atvi_batch *b, double *packed, bool back) {
   size_t d = (size_t)ev->target->d, units = (size_t)ev->target->n_unit, B = (size_t)b->B, at = 0;
   const struct {

@@ -9,23 +9,25 @@
 
 typedef struct atvi_evaluator atvi_evaluator;
 
-/* target is borrowed. Serves as many threads as the context has now. Errors: EINVAL (ops incomplete), ENOMEM, those of work_new. */
+/* target is borrowed. Serves as many threads as the context has now. Errors: EINVAL (ops incomplete), ENOMEM,
+ * those of work_new. */
 ATVI_CHECKED atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target,
                                                   atvi_evaluator **out);
 void atvi_model_evaluator_free(atvi_evaluator *ev);
 const atvi_target *atvi_model_evaluator_target(const atvi_evaluator *ev);
 
-/* From now on evaluations that took long are kept in the memo, and those that it has are not repeated; they count all the same. NULL:
- * none. Borrowed; inference finds it here. */
+/* From now on evaluations that took long are kept in the memo, and those that it has are not repeated; they
+ * count all the same. NULL: none. Borrowed; inference finds it here. */
 void atvi_model_evaluator_set_memo(atvi_evaluator *ev, atvi_memo *memo);
 atvi_memo *atvi_model_evaluator_memo(const atvi_evaluator *ev);
-/* From now on one alternative of the density alone is evaluated (eval_branch of the target); -1: the density itself. */
+/* From now on one alternative of the density alone is evaluated (eval_branch of the target); -1: the density
+ * itself. */
 void atvi_model_evaluator_set_branch(atvi_evaluator *ev, atvi_idx k);
 /* The counters, as part of the state of a stretch. */
 void atvi_model_evaluator_state(atvi_evaluator *ev, atvi_state *s);
 
-/* Evaluates a batch on all threads, in groups of ATVI_LANES points, or as many as the target likes. A density that is NaN or +inf has the outcome
- * NONFINITE even if the target did not notice. */
+/* Evaluates a batch on all threads, in groups of ATVI_LANES points, or as many as the target likes. A density
+ * that is NaN or +inf has the outcome NONFINITE even if the target did not notice. */
 void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch);
 /* Evaluates a batch on the calling thread, inside a parallel region: worker is the region's worker number. */
 void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch);
@@ -34,13 +36,15 @@ void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batc
 void atvi_model_evaluator_prior(atvi_evaluator *ev, uint64_t seed, atvi_idx first, atvi_idx n, double *theta);
 /* Scratch of worker 0, for the optional members of the target; not inside a parallel region. */
 void *atvi_model_evaluator_work(atvi_evaluator *ev);
-/* The same inside a parallel region, of the region's worker. A context that was given more threads after new has none for them: NULL. */
+/* The same inside a parallel region, of the region's worker. A context that was given more threads after new
+ * has none for them: NULL. */
 void *atvi_model_evaluator_work_of(atvi_evaluator *ev, int worker);
-/* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients count once, and priors alone not at all. */
+/* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients
+ * count once, and priors alone not at all. */
 int64_t atvi_model_evaluator_count(const atvi_evaluator *ev);
 int64_t atvi_model_evaluator_failures(const atvi_evaluator *ev);
-/* A sample of the points that failed, each once: those whose fingerprints are smallest, so that it does not depend on threads.
- * theta[ATVI_FAILED_KEPT][d], why[ATVI_FAILED_KEPT]; returns how many there are. */
+/* A sample of the points that failed, each once: those whose fingerprints are smallest, so that it does not
+ * depend on threads. theta[ATVI_FAILED_KEPT][d], why[ATVI_FAILED_KEPT]; returns how many there are. */
 enum { ATVI_FAILED_KEPT = 16 };
 atvi_idx atvi_model_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why);
 
@@ -48,7 +52,8 @@ atvi_idx atvi_model_evaluator_failed(const atvi_evaluator *ev, double *theta, at
 
 extern const atvi_target_ops atvi_model_units_ops;
 
-/* The sum over units at up to ATVI_LANES points of a batch, first .. first+n-1; units are added in their order. */
+/* The sum over units at up to ATVI_LANES points of a batch, first .. first+n-1; units are added in their
+ * order. */
 typedef struct {
   double log_prior[ATVI_LANES], log_lik[ATVI_LANES];
   atvi_outcome outcome[ATVI_LANES];

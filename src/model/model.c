@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What the emulator and the other processes make of an observed series, apart. Such models have no states that would have to come later. */
+/* What the emulator and the other processes make of an observed series, apart. Such models have no states
+ * that would have to come later. */
 static atvi_status process_series(atvi_model *m, atvi_series *s) {
   atvi_target *t = &m->target;
   for (atvi_idx k = 0; m->emulated && k < m->emulated->n; k++) {
@@ -196,8 +197,9 @@ void atvi_model_free(atvi_model *m) {
 
 const atvi_target *atvi_model_target(const atvi_model *m) { return &m->target; }
 
-/* What an evaluation takes, in operations. Counted, not timed, so that what is decided by it is the same on every machine: nodes of the programs, right-hand
- * sides that the solver asks for at draws from the prior, and the products of emulators. */
+/* What an evaluation takes, in operations. Counted, not timed, so that what is decided by it is the same on
+ * every machine: nodes of the programs, right-hand sides that the solver asks for at draws from the prior,
+ * and the products of emulators. */
 
 enum { SEED = 7061, STAGES = 4 };
 /* Operations on every state, for each evaluation of the right-hand side: combinations of stages, and errors. */
@@ -205,7 +207,8 @@ static const double COMBINE = 8;
 /* Multiplications and additions of matrices, all of the same form, take this part of the time of others. */
 static const double IN_MATRIX = 0.25;
 
-/* Evaluations of the right-hand side for a point; those of an implicit solver with what they solve, in operations. */
+/* Evaluations of the right-hand side for a point; those of an implicit solver with what they solve, in
+ * operations. */
 static double solve(const atvi_model *m, atvi_model_work *w) {
   const atvi_ode *ode = &m->odes.fit;
   const double n = (double)m->states.n, rhs = m->prog.ops_rhs + COMBINE * n;

@@ -34,9 +34,10 @@
  *   rule       = comparison { "and" comparison }
  *   comparison = name [ "%" number ] ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) number | name ( "==" | "!=" ) word
  *
- * name is t (the model's time), row (the number of the row in its data file, from 1) or a column of a data file, in double
- * quotes if it holds anything but letters, digits, "_" and "."; with several data files, "file.name" means that file alone. number may be
- * a date where the model has a calendar. A row where a cell that is compared is missing is not selected. */
+ * name is t (the model's time), row (the number of the row in its data file, from 1) or a column of a data
+ * file, in double quotes if it holds anything but letters, digits, "_" and "."; with several data files,
+ * "file.name" means that file alone. number may be a date where the model has a calendar. A row where a cell
+ * that is compared is missing is not selected. */
 
 typedef struct {
   bool **held;     /* [lang->n_data][n_row]; NULL: nothing is held out */
@@ -44,15 +45,17 @@ typedef struct {
   atvi_idx n_left; /* and in the others */
 } atvi_holdout;
 
-/* Memory from pool. Errors: EINVAL (the rule cannot be read, the message has it with a caret; it selects no observation, or leaves
- * none), ENOMEM. */
+/* Memory from pool. Errors: EINVAL (the rule cannot be read, the message has it with a caret; it selects no
+ * observation, or leaves none), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char *rule,
                                                  atvi_holdout *out);
-/* Makes the observed cells of those rows missing. Memory from pool, which must live as long as lang. Errors: ENOMEM. */
+/* Makes the observed cells of those rows missing. Memory from pool, which must live as long as lang. Errors:
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_holdout_apply(atvi_pool *pool, atvi_lang *lang,
                                                   const atvi_holdout *holdout);
 
-/* Whether the value of observation o in that row is a number that was observed as such: neither missing nor censored. */
+/* Whether the value of observation o in that row is a number that was observed as such: neither missing nor
+ * censored. */
 bool atvi_model_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row);
 
 typedef struct {
@@ -70,26 +73,30 @@ typedef struct atvi_model_load_opts {
   atvi_idx n_time;
   const double *time;
   const char *holdout, *folder, *runs;
-  /* Predict at the data's times and at `time`. What an observation counts since the time before (increase) then counts, in
-   * rows of the data as without them, and at these since the last time of either before. */
+  /* Predict at the data's times and at `time`. What an observation counts since the time before (increase)
+   * then counts, in rows of the data as without them, and at these since the last time of either before. */
   bool extend;
   /* [parts of a model with blocks] as n_time and time, for each part its own; NULL: they have all the same */
   const atvi_model_times_of *own_time;
-  /* [n data sets of the model] The time from which the first row of each counts what it counts since the row before (increase), instead of the
-   * start; NaN, or not between the start and that row: the start. NULL: all from the start. */
+  /* [n data sets of the model] The time from which the first row of each counts what it counts since the row
+   * before (increase), instead of the start; NaN, or not between the start and that row: the start. NULL: all
+   * from the start. */
   const double *since;
   /* the model, instead of what the file holds; paths in it are relative to the file; NULL: the file */
   const char *text;
-  /* Rows, as in holdout, whose values are there to be compared with predictions but not to be learnt from, where observations depend on each
-   * other (sums of processes; others are predicted from parameters alone, and this changes nothing for them). NULL: none. */
+  /* Rows, as in holdout, whose values are there to be compared with predictions but not to be learnt from,
+   * where observations depend on each other (sums of processes; others are predicted from parameters alone,
+   * and this changes nothing for them). NULL: none. */
   const char *apart;
   /* the first lines of the record of runs alone, as it was when it had no more; 0: all */
   atvi_idx runs_lines;
-  /* folder with the emulators of a fit, emulator-NAME.json, which must be of these runs; NULL: those with the runs, if they are; else they are fitted */
+  /* folder with the emulators of a fit, emulator-NAME.json, which must be of these runs; NULL: those with the
+   * runs, if they are; else they are fitted */
   const char *emulators;
   /* observations that are sums of processes are predicted from the parameters alone, not from values */
   bool forward;
-  /* the same model, loaded before with the same runs, whose emulators are used and which must outlive this one; NULL: none */
+  /* the same model, loaded before with the same runs, whose emulators are used and which must outlive this
+   * one; NULL: none */
   const atvi_model *like;
   /* the target has `tangent`, for tests of its gradient; not with sums of processes */
   bool tangents;
@@ -135,7 +142,8 @@ typedef struct {
   const atvi_idx *item; /* [n] lang->dynamics.pulse, ascending; one twice acts twice */
 } atvi_pulses;
 
-/* A unit of a model with blocks `each`, or what stands outside of them: a model of its own in some of the parameters. */
+/* A unit of a model with blocks `each`, or what stands outside of them: a model of its own in some of the
+ * parameters. */
 typedef struct {
   atvi_model *m;
   /* Which block it belongs to, counted from 1; 0: outside. Units of a block share their scratch. */
@@ -143,7 +151,8 @@ typedef struct {
   /* [m's d] parameters of the whole model; the priors of the first n_outer are another part's. */
   atvi_idx n_outer;
   const atvi_idx *param;
-  /* Where its observations, derived quantities and series stand in those of the whole: value i of series s at series_at[s] + i. */
+  /* Where its observations, derived quantities and series stand in those of the whole: value i of series s at
+   * series_at[s] + i. */
   atvi_idx obs_at;
   atvi_idx *derived_at;
   atvi_idx *series_at;
@@ -306,7 +315,8 @@ typedef struct {
   atvi_node *node;
 } atvi_model_delays;
 
-/* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of conditions. */
+/* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of
+ * conditions. */
 typedef struct {
   atvi_idx n_moving, cap_moving, cap_moving_node;
   atvi_node *moving_node;
@@ -323,7 +333,8 @@ typedef struct {
   double echo_end;
 } atvi_model_pulses;
 
-/* Parameters in the order in which they are drawn from the prior: those of level 0 depend on no other, and so on. */
+/* Parameters in the order in which they are drawn from the prior: those of level 0 depend on no other, and so
+ * on. */
 typedef struct {
   atvi_idx n;
   /* [n] PARAM -> arguments of the priors of a level, one after the other */
@@ -408,17 +419,19 @@ ATVI_CHECKED atvi_status atvi_model_steady_stops(atvi_model *m);
 const char *atvi_model_solver_word(const atvi_model *m);
 /* Operations that an evaluation takes, after all other steps (work.c). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_count(atvi_model *m);
-/* Makes the Jacobian of right-hand sides f[n_state], its program and shape in ode, and gives the operations that it and they take. */
+/* Makes the Jacobian of right-hand sides f[n_state], its program and shape in ode, and gives the operations
+ * that it and they take. */
 ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, const atvi_node *f, bool compile,
                                              atvi_module **module, atvi_ode *ode, double *ops_jac,
                                              double *ops_rhs);
-/* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
+/* The last of n ascending times that is before t by more than rounding: what counts since the time before
+ * (increase) counts from it.
  * -1: there is none. */
 atvi_idx atvi_model_time_before(atvi_idx n, const double *time, double t);
 /* The one of n >= 1 ascending times that is nearest to t. */
 atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t);
-/* Numbers that the solver has at a stop: coefficients of tables [2 n_table], then those that pulses have from files: for each pulse
- * [n_same][n_value]. */
+/* Numbers that the solver has at a stop: coefficients of tables [2 n_table], then those that pulses have from
+ * files: for each pulse [n_same][n_value]. */
 atvi_idx atvi_model_tab(const atvi_lang *lang);
 /* Where those of a pulse begin. */
 atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse);
@@ -462,13 +475,15 @@ typedef struct {
   atvi_ode_work *ode;
   /* For odes.exact. */
   atvi_ode_work *exact;
-  /* The way to a steady start, NULL if there is none; [n][L] where it sets out from, and whether a steady state was found. */
+  /* The way to a steady start, NULL if there is none; [n][L] where it sets out from, and whether a steady
+   * state was found. */
   struct {
     atvi_ode_work *ode;
     double *guess, *guess_bar;
     atvi_outcome outcome[ATVI_LANES];
   } start;
-  /* For choice.other, NULL if there is none; as yout, y0_bar and hoist_bar; and the lanes that the last solve left to it. */
+  /* For choice.other, NULL if there is none; as yout, y0_bar and hoist_bar; and the lanes that the last solve
+   * left to it. */
   struct {
     atvi_ode_work *ode;
     double *yout, *y0_bar, *hoist_bar;
@@ -482,15 +497,16 @@ typedef struct {
     double *value, *out, *best;
     bool *seen;
   } path;
-  /* Tangents, in the shapes of the above; only if the model has them. setup: [n_hoist + n + n_arg][L] results of setup that are there
-   * already. */
+  /* Tangents, in the shapes of the above; only if the model has them. setup: [n_hoist + n + n_arg][L] results
+   * of setup that are there already. */
   struct {
     double *theta, *value, *hoist, *y0, *guess, *arg, *yout, *yout2, *el, *setup;
   } dot;
 } atvi_model_work;
 
-/* Log prior, log likelihood and gradients of the lanes in w->theta, with everything that the last points leave behind: states at outputs, and the
- * tapes of the solvers. False: all lanes are outside of the support. */
+/* Log prior, log likelihood and gradients of the lanes in w->theta, with everything that the last points
+ * leave behind: states at outputs, and the tapes of the solvers. False: all lanes are outside of the
+ * support. */
 bool atvi_model_eval_lanes(const atvi_model *m, atvi_model_work *w, double lp[ATVI_LANES],
                            double ll[ATVI_LANES], atvi_outcome outcome[ATVI_LANES]);
 /* Member of the target; see tangent.c. */
@@ -501,7 +517,8 @@ extern const atvi_target_ops atvi_model_ops;
 
 ATVI_CHECKED atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work);
 void atvi_model_work_free(void *work);
-/* Loads points first .. first+ATVI_LANES-1 of theta[d][B] into w->theta, the last one repeated. Returns how many are real. */
+/* Loads points first .. first+ATVI_LANES-1 of theta[d][B] into w->theta, the last one repeated. Returns how
+ * many are real. */
 int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta,
                           atvi_idx first);
 /* Puts the numbers of the unit after the parameters of all lanes. */
@@ -523,13 +540,15 @@ typedef enum {
 void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_report_kind kind,
                                  uint64_t seed, atvi_idx draw, atvi_idx B, const double *theta, double *out);
 
-/* A part of a sum of processes is drawn given theta and the data (target's latent); any other series is a function of theta. */
+/* A part of a sum of processes is drawn given theta and the data (target's latent); any other series is a
+ * function of theta. */
 typedef enum { ATVI_PART_WHOLE, ATVI_PART_EMULATOR, ATVI_PART_REST } atvi_series_part;
 atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
-/* Draws the parameters that are NaN in theta[d][B] from the prior given the others. key[d]: numbers of their streams; NULL: as they come. */
+/* Draws the parameters that are NaN in theta[d][B] from the prior given the others. key[d]: numbers of their
+ * streams; NULL: as they come. */
 void atvi_model_prior_complete(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
                                const atvi_idx *key, atvi_idx B, double *theta);
 /* The same of a model with or without blocks; work: of its target. */
@@ -556,8 +575,8 @@ void atvi_model_leave_one_out(const void *self, void *work, uint64_t seed, atvi_
 /* A target with some parameters held at given values: another target with fewer parameters. The
  * log prior keeps the density of the fixed ones at their values, so that log densities of both agree. */
 
-/* base is borrowed; index[n] are the parameters to hold at value[n]. Errors: EINVAL (index out of range or twice, value
- * outside the bounds or not finite, no parameter left), ENOMEM. */
+/* base is borrowed; index[n] are the parameters to hold at value[n]. Errors: EINVAL (index out of range or
+ * twice, value outside the bounds or not finite, no parameter left), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n,
                                               const atvi_idx *index, const double *value, atvi_target **out);
 void atvi_model_fixed_free(atvi_target *target); /* NULL is fine */

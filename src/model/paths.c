@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What derived quantities ask of the way the states take: values at a time, maxima, integrals. From the path of a run with the
- * tolerance that counts as exact, step by step; steps end at all jumps and pulses. */
+/* What derived quantities ask of the way the states take: values at a time, maxima, integrals. From the path
+ * of a run with the tolerance that counts as exact, step by step; steps end at all jumps and pulses. */
 #include "model/model.h"
 #include <math.h>
 
@@ -60,7 +60,8 @@ static void maximise(const asking *s, atvi_idx k, const atvi_ode_piece *p, unsig
       low[l] = fmin(low[l], v[l]);
     }
   }
-  /* between points it rises by less than it varies from one to the other: the top may be just behind the end of the last piece */
+  /* between points it rises by less than it varies from one to the other: the top may be just behind the end
+   * of the last piece */
   for (int l = 0; l < L; l++) gain |= (unsigned)(top[l] + (top[l] - low[l]) > s->best[k * L + l]) << l;
   for (int round = 0; gain & mask && round < HALVINGS; round++) {
     double centre[L];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Priors that depend on other parameters, expressed through a location and a scale (target.h): coordinates in which the
- * prior of a hierarchy has no funnel are made of these.
+/* Priors that depend on other parameters, expressed through a location and a scale (target.h): coordinates in
+ * which the prior of a hierarchy has no funnel are made of these.
  *
  *   normal, cauchy, student        location and scale are their own
  *   lognormal                      the same of the logarithm
@@ -11,19 +11,22 @@
  *
  * A parameter with a standard normal prior that the model uses as location + scale theta (below) has these.
  *
- * For the last four, location and scale need not be those of any moment: whatever they are, the change of coordinates is exact. They
- * only have to follow the prior. Other truncated priors stay as they are. */
+ * For the last four, location and scale need not be those of any moment: whatever they are, the change of
+ * coordinates is exact. They only have to follow the prior. Other truncated priors stay as they are. */
 #include "model/model.h"
 #include <math.h>
 #include <string.h>
 
-/* Standard parameters of a hierarchy: those with a standard normal (Cauchy, Student) prior of which the model uses
+/* Standard parameters of a hierarchy: those with a standard normal (Cauchy, Student) prior of which the model
+ * uses
  *
  *     location + scale theta,   scale > 0
  *
- * where both are functions of other parameters, as in mu + tau * z[i]. With many or good data it is that sum which they know, not z.
- * Only the text is looked at: what is made of it (transform.h) is exact whatever the location and scale are. One that has several scales, as those that a Cholesky factor mixes,
- * has no such sum: taking one of them for it bent a Gaussian process so much that 4 % of its posterior were out of reach. */
+ * where both are functions of other parameters, as in mu + tau * z[i]. With many or good data it is that sum
+ * which they know, not z. Only the text is looked at: what is made of it (transform.h) is exact whatever the
+ * location and scale are. One that has several scales, as those that a Cholesky factor mixes, has no such
+ * sum: taking one of them for it bent a Gaussian process so much that 4 % of its posterior were out of
+ * reach. */
 
 /* How the model uses a parameter with a standard prior: as location + scale theta. */
 typedef struct {
@@ -159,7 +162,8 @@ static void note_first(void *user, atvi_idx i) {
   if (i < s->first[s->at]) s->first[s->at] = i;
 }
 
-/* A use may depend on those known before, but not on what is on a par with it: the steps of a walk, the terms of a sum. */
+/* A use may depend on those known before, but not on what is on a par with it: the steps of a walk, the terms
+ * of a sum. */
 static void look_for_circle(void *user, atvi_idx i) {
   search *s = user;
   bool is = i < s->d && s->product[i] != ATVI_NODE_NONE;
@@ -181,7 +185,8 @@ static bool find_use(search *s, atvi_idx i, atvi_node zero) {
   return true;
 }
 
-/* Nodes are made after what they depend on, so uses in the order of their products follow each other. order: [d], n of them. */
+/* Nodes are made after what they depend on, so uses in the order of their products follow each other. order:
+ * [d], n of them. */
 static atvi_idx put_in_order(const search *s, atvi_idx *order) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->d; i++) {
@@ -247,7 +252,8 @@ typedef atvi_node node;
 static node two(atvi_graph *g, atvi_op op, node a, node b) { return atvi_graph_op2(g, op, a, b); }
 static node number(atvi_graph *g, double x) { return atvi_graph_const(g, x); }
 
-/* Root of the variance of the logarithm of a gamma variable of shape a, roughly: 1 / sqrt(a) where it is large, 1 / a where small. */
+/* Root of the variance of the logarithm of a gamma variable of shape a, roughly: 1 / sqrt(a) where it is
+ * large, 1 / a where small. */
 static node log_spread(atvi_graph *g, node a) {
   return two(g, ATVI_OP_DIV, atvi_graph_op1(g, ATVI_OP_SQRT, two(g, ATVI_OP_ADD, number(g, 1), a)), a);
 }
@@ -376,7 +382,8 @@ static bool mentions(const atvi_model *m, atvi_node x, atvi_idx i) {
   return atvi_model_inputs(m, x, ATVI_IN_PARAM, note_mention, &at) && at.found;
 }
 
-/* A parameter with a prior of its own that is the location of others, or that others of its array begin with, as in an AR(1) process. */
+/* A parameter with a prior of its own that is the location of others, or that others of its array begin with,
+ * as in an AR(1) process. */
 static bool is_location(const atvi_model *m, const use_of *use, atvi_idx i) {
   const atvi_lang_param *p = m->lang->param;
   for (atvi_idx k = 0; k < m->lang->n_param; k++) {

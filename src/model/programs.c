@@ -37,7 +37,8 @@ static void hoist(builder *b, atvi_idx n, atvi_node *x) {
   atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->prog.n_hoist);
 }
 
-/* The amounts of pulse item[i] of a combination, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
+/* The amounts of pulse item[i] of a combination, its numbers from the file being inputs of the solver; NULL
+ * on ENOMEM. */
 static const atvi_node *amounts(builder *b, const atvi_pulses *combo, atvi_idx i) {
   const atvi_lang_pulse *p = &b->lang->dynamics.pulse[combo->item[i]];
   if (!p->n_value) return p->amount;
@@ -253,8 +254,8 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->jumps.n + b->m->delays.n, false);
 }
 
-/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times
- * move, and by delayed states, if there may be some. */
+/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by
+ * the time too where some times move, and by delayed states, if there may be some. */
 static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, atvi_idx n_out,
                         const atvi_node *f, bool holds, bool delays) {
   const atvi_model *m = b->m;
@@ -365,7 +366,8 @@ static bool row_pair(builder *b, atvi_idx k) {
   for (atvi_idx e = 0; e < rows->n_el; e++) {
     node[e] = rows->node[e];
     if (!has_masked(b->m, k, e)) continue;
-    /* where the mask is 0 the density may be anything, an infinite slope too: differentiate a branch not taken */
+    /* where the mask is 0 the density may be anything, an infinite slope too: differentiate a branch not
+     * taken */
     node[e] = atvi_graph_select(b->g, seed[e], node[e], atvi_graph_const(b->g, 0));
     seed[e] = atvi_graph_const(b->g, 1);
   }
@@ -636,7 +638,8 @@ static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_pr
   return ATVI_OK;
 }
 
-/* Gives every unit the programs of its rows, and what is known there. Those of data group k stand in pairs after the reports. */
+/* Gives every unit the programs of its rows, and what is known there. Those of data group k stand in pairs
+ * after the reports. */
 static atvi_status fill_known(builder *b) {
   atvi_model *m = b->m;
   atvi_idx at = 2 + m->levels.n + b->lang->n_data;

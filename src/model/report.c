@@ -124,8 +124,9 @@ static atvi_idx rows_given(const atvi_model *m, atvi_idx k) {
   return m->times.n_given ? m->times.n_given[k] : m->lang->data[k].n_row;
 }
 
-/* The key of the noise of row r of observation o, before which there are `given` rows of the data: rows of the data have what they have
- * without the rows that were added after them, and these have keys of their own. */
+/* The key of the noise of row r of observation o, before which there are `given` rows of the data: rows of
+ * the data have what they have without the rows that were added after them, and these have keys of their
+ * own. */
 static uint32_t noise_key(const atvi_model *m, atvi_idx o, atvi_idx r, atvi_idx given) {
   atvi_idx n = rows_given(m, m->lang->observe[o].data);
   return (uint32_t)(r < n ? given + r : ((atvi_idx)1 << 31) + m->rare.obs_at[o] - given + r - n);

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Jumps in time. A comparison of the time with a number in an equation, as in `if t < 10 then a else b`, becomes a step table of
- * 0 and 1: the solver then lands on the jump, and steps on either side see one side of it alone. Where the moment depends on
- * parameters it becomes a jump of the solver's own, which has another time in every lane. Comparisons whose moment depends on
- * states stay as they are. */
+/* Jumps in time. A comparison of the time with a number in an equation, as in `if t < 10 then a else b`,
+ * becomes a step table of 0 and 1: the solver then lands on the jump, and steps on either side see one side
+ * of it alone. Where the moment depends on parameters it becomes a jump of the solver's own, which has
+ * another time in every lane. Comparisons whose moment depends on states stay as they are. */
 
 enum { MOST_DEEP = 64, MOST_JUMPS = 1000, TIME_BIT = 1u << ATVI_IN_TIME, PARAM_BIT = 1u << ATVI_IN_PARAM };
 
@@ -47,7 +47,8 @@ static bool affine(atvi_graph *g, atvi_node x, int deep, atvi_node *a, double *b
   }
 }
 
-/* Notes x if it compares the time with a number, or with something that depends on parameters alone. False on ENOMEM. */
+/* Notes x if it compares the time with a number, or with something that depends on parameters alone. False on
+ * ENOMEM. */
 static bool note(jumps *j, atvi_node x) {
   atvi_node a[2];
   double b[2], t;
@@ -140,9 +141,9 @@ atvi_status atvi_model_jumps(atvi_model *m) {
   return atvi_graph_failed(j.g) ? ATVI_ENOMEM : ATVI_OK;
 }
 
-/* States that never change need not be solved for: those that start at a number, are touched by no pulse, and whose
- * equation leaves them there once all of their kind are put in (a compartment nobody enters, x' = -d x from 0).
- * The others are numbered anew, and every expression is rewritten in terms of them. */
+/* States that never change need not be solved for: those that start at a number, are touched by no pulse, and
+ * whose equation leaves them there once all of their kind are put in (a compartment nobody enters, x' = -d x
+ * from 0). The others are numbered anew, and every expression is rewritten in terms of them. */
 
 typedef struct {
   atvi_model *m;
@@ -286,10 +287,10 @@ atvi_status atvi_model_constant(atvi_model *m) {
   return ok && !atvi_graph_failed(s.g) ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Alternatives of a density. Where `logp` is written as one of several expressions, by their size (max, min), by a condition (if), or as
- * the log of a sum of their exponentials, each of them may hold a mode that nothing leads to: where another is larger by thirty nats,
- * neither value nor gradient knows of it. So every alternative is made a density of its own, which is climbed when modes are
- * looked for.
+/* Alternatives of a density. Where `logp` is written as one of several expressions, by their size (max, min),
+ * by a condition (if), or as the log of a sum of their exponentials, each of them may hold a mode that
+ * nothing leads to: where another is larger by thirty nats, neither value nor gradient knows of it. So every
+ * alternative is made a density of its own, which is climbed when modes are looked for.
  *
  * expand   In x, part of the density `whole`, take the outermost nodes that choose; for each alternative of each of them put that in its
  *          place, and go on inside it. What chooses nothing any more is a branch. */
@@ -305,7 +306,8 @@ typedef struct {
   bool many;
 } search;
 
-/* Whether a node chooses between two densities, alternative[2]. A number is none: max(x, 0) is a kink, and -inf a region that is cut out. */
+/* Whether a node chooses between two densities, alternative[2]. A number is none: max(x, 0) is a kink, and
+ * -inf a region that is cut out. */
 static bool chooses(const atvi_graph *g, atvi_node x, atvi_node *alternative) {
   atvi_node_info s = atvi_graph_get(g, x);
   int first = s.op == ATVI_OP_SELECT ? 1 : 0;

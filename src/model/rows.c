@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The likelihood as groups of rows: one group per data set, one element per observed column and
- * kind of density; and one group per size of negative binomial counts. Which elements there are is decided for all units
- * together, and each unit has its own numbers. */
+/* The likelihood as groups of rows: one group per data set, one element per observed column and kind of
+ * density; and one group per size of negative binomial counts. Which elements there are is decided for all
+ * units together, and each unit has its own numbers. */
 #include "model/model.h"
 #include <math.h>
 
 /* A bin costs one logarithm, a count without histogram a few: more bins than this per count do not pay. */
 static const double BINS_PER_COUNT = 8;
-/* The solver may leave a state that should be 0 a little below. Means of counts that depend on states count as 0 down
- * to minus this share of the largest count (at least 1), probabilities as 0 or 1 within it. */
+/* The solver may leave a state that should be 0 a little below. Means of counts that depend on states count
+ * as 0 down to minus this share of the largest count (at least 1), probabilities as 0 or 1 within it. */
 static const double SLACK = 1e-3;
 
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *, atvi_idx), void *user) {
@@ -115,7 +115,8 @@ static atvi_status find_covariates(atvi_model *m) {
   return m->lik.covariates ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Whether the value of observation o in row r of a unit contributes a density of that kind, and where it is taken. */
+/* Whether the value of observation o in row r of a unit contributes a density of that kind, and where it is
+ * taken. */
 static bool contributes(const atvi_model *u, atvi_idx o, atvi_idx r, atvi_element_kind kind, double *value) {
   atvi_element_kind is;
   return cell(u->lang, &u->lang->observe[o], r, &is, value) && u->lik.covariates[o][r] && is == kind;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Which solver. In a model that names none, the explicit solver runs every point, and the implicit one takes over where it
- * fails or has done as much work as the implicit one needs: whatever the point, that costs at most twice the cheaper of the
- * two. Where most points that fit the data are such, the implicit solver runs all of them. That is measured when the model
- * is read, at draws from its prior; where the explicit solver takes less than the implicit one would with the fewest steps,
- * the latter is not even tried. Work is counted, not timed, the draws have a seed of their own, and what a point is run by
- * depends on the point alone: results are the same in every run and on any number of threads. */
+/* Which solver. In a model that names none, the explicit solver runs every point, and the implicit one takes
+ * over where it fails or has done as much work as the implicit one needs: whatever the point, that costs at
+ * most twice the cheaper of the two. Where most points that fit the data are such, the implicit solver runs
+ * all of them. That is measured when the model is read, at draws from its prior; where the explicit solver
+ * takes less than the implicit one would with the fewest steps, the latter is not even tried. Work is
+ * counted, not timed, the draws have a seed of their own, and what a point is run by depends on the point
+ * alone: results are the same in every run and on any number of threads. */
 #include "math/rng.h"
 #include "model/model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
- * (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each state's own size. */
+/* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged
+ * ones (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each
+ * state's own size. */
 static const double TOL_REL = 1e-4, ABS_PER_REL = 1e-2;
 /* What counts as exact: a thousandth of the tolerance in use, within what rounding allows. */
 static const double EXACT_PER_TOL = 1e-3, EXACT_LEAST = 1e-11;
@@ -26,12 +28,14 @@ enum {
   FIRST_STEPS = 10,       /* of the implicit solver, before its step has grown */
   SEED = 7061,
 };
-/* The implicit solver runs all points if explicit steps first would cost this many times as much; 2 would be all points in vain. */
+/* The implicit solver runs all points if explicit steps first would cost this many times as much; 2 would be
+ * all points in vain. */
 static const double IN_VAIN = 1.5;
 /* Draws that take the explicit solver this many times the least work of the implicit one are run by that. */
 static const double LONG = 20;
-/* Beside a solution and a factorisation inside their shape, Newton's method does this many operations per state: as much as with full matrices of 10 states.
- * (docs/performance.md#diffusion-along-cells has gradients of diffusion along 10 to 100 cells by both.) */
+/* Beside a solution and a factorisation inside their shape, Newton's method does this many operations per
+ * state: as much as with full matrices of 10 states. (docs/performance.md#diffusion-along-cells has gradients
+ * of diffusion along 10 to 100 cells by both.) */
 static const double BESIDE_SOLVE = 20, BESIDE_FACTOR = 67;
 /* An adjoint of a right-hand side costs about this many right-hand sides. */
 static const double VJP = 3;
@@ -180,7 +184,8 @@ static void limit(atvi_model *m, const price *p, double cost) {
     m->odes.fit.control.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->odes.fit.n_stop;
 }
 
-/* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the implicit one alone. */
+/* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the
+ * implicit one alone. */
 static void both(atvi_model *m, atvi_model_work *w, const price *p, atvi_idx groups, const double *theta,
                  double *first, double *alone) {
   const atvi_idx size = m->target.d * ATVI_LANES;

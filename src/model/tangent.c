@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Forward mode of a model: directional derivatives of log prior and log likelihood, along the way that a value takes.
+/* Forward mode of a model: directional derivatives of log prior and log likelihood, along the way that a
+ * value takes.
  *
  *   theta' --prior--> log prior'
  *   theta' --setup--> H', y0' --solver, along the steps of the taped runs--> states' at outputs --rows--> log likelihood'
  *
- * The evaluation with gradient comes first, and what it leaves is gone through again: this is the derivative of the same numbers. */
+ * The evaluation with gradient comes first, and what it leaves is gone through again: this is the derivative
+ * of the same numbers. */
 #include "model/model.h"
 #include <math.h>
 

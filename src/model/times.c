@@ -198,8 +198,8 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
   return ATVI_OK;
 }
 
-/* The last output before that of an added row at which data set k has a row; -1: the start. No added row has the time of one of
- * the file, and added rows ascend. */
+/* The last output before that of an added row at which data set k has a row; -1: the start. No added row has
+ * the time of one of the file, and added rows ascend. */
 static atvi_idx output_before(const atvi_model *m, atvi_idx k, atvi_idx row) {
   const double *time = m->lang->data[k].time;
   atvi_idx r = atvi_model_time_before(m->times.n_given[k], time, time[row]);
@@ -312,7 +312,8 @@ static void put_values(const atvi_lang *lang, const event *ev, atvi_idx n, doubl
   for (atvi_idx k = 0; k < p->n_value; k++) to[k] = p->value[ev[n].row * p->n_value + k];
 }
 
-/* One stop from the events at one time. Numbers of pulses stay until the next one, so that tab changes with tables alone. */
+/* One stop from the events at one time. Numbers of pulses stay until the next one, so that tab changes with
+ * tables alone. */
 static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item, double eps,
                       const double *tab_before, atvi_ode_stop *stop) {
   atvi_idx n_tab = atvi_model_tab(m->lang);
@@ -371,8 +372,8 @@ static bool first_lag(const atvi_lang *lang, atvi_idx k) {
   return true;
 }
 
-/* What jumps at the start, at a pulse or in a table comes again a delay later, a little smoother each time: the solver lands on the first
- * few. An instant is a number and a node, or ATVI_NODE_NONE. */
+/* What jumps at the start, at a pulse or in a table comes again a delay later, a little smoother each time:
+ * the solver lands on the first few. An instant is a number and a node, or ATVI_NODE_NONE. */
 typedef struct {
   double t;
   atvi_node node;
@@ -455,7 +456,8 @@ static atvi_status stops(atvi_model *m, double end, double eps, atvi_ode *ode) {
   return ATVI_OK;
 }
 
-/* The pulses of parameters' times: those of one lag and time act together, and the one that comes first in the file has them. */
+/* The pulses of parameters' times: those of one lag and time act together, and the one that comes first in
+ * the file has them. */
 static atvi_status moving(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   const atvi_idx first = 2 * lang->n_table, n_tab = atvi_model_tab(lang);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A model with blocks `each`: its log density is a sum over parts, the statements outside of blocks and every unit. A part is a
- * model of its own in some of the parameters. Units of a block are copies of the first, with their own times, tables, events and
- * data: programs are made once, whatever the number of units.
+/* A model with blocks `each`: its log density is a sum over parts, the statements outside of blocks and every
+ * unit. A part is a model of its own in some of the parameters. Units of a block are copies of the first,
+ * with their own times, tables, events and data: programs are made once, whatever the number of units.
  *
- * This file builds the parts and describes the whole, as if every unit's statements had been written out; units_target.c
- * evaluates it. */
+ * This file builds the parts and describes the whole, as if every unit's statements had been written out;
+ * units_target.c evaluates it. */
 #include "model/model.h"
 #include "model/evaluator.h"
 #include <math.h>
@@ -325,7 +325,8 @@ static atvi_status lay_out_derived(atvi_model *m, atvi_lang *outside) {
   return ATVI_OK;
 }
 
-/* Which part gives the place of a parameter's prior: its own, or one that knows it to be the location of others. */
+/* Which part gives the place of a parameter's prior: its own, or one that knows it to be the location of
+ * others. */
 static atvi_status lay_out_priors(atvi_model *m) {
   atvi_target *t = &m->target;
   atvi_prior_link *link = take(m, t->d, sizeof *link);

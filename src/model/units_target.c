@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation of a model with blocks `each`: every part is given its parameters, and adds to the whole. ATVI_LANES points of
- * one unit are one group of lanes. Parts are added in their order, so that results depend on nothing else. */
+/* Evaluation of a model with blocks `each`: every part is given its parameters, and adds to the whole.
+ * ATVI_LANES points of one unit are one group of lanes. Parts are added in their order, so that results
+ * depend on nothing else. */
 #include "math/rng.h"
 #include "model/model.h"
 #include "model/evaluator.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting is by polling with growing pauses: MPI's own waits spin, and rank 0 has a waiting thread for every other rank. One thread at a time
- * is inside MPI.
+/* Waiting is by polling with growing pauses: MPI's own waits spin, and rank 0 has a waiting thread for every
+ * other rank. One thread at a time is inside MPI.
  *
  * A message from rank 0 is a head and the points, the answer is numbers alone, in the order of rows below. */
 #include "mpi/ranks.h"
@@ -490,7 +490,8 @@ static atvi_status probe(const shared *s, void *work, agreed *out) {
   return ATVI_OK;
 }
 
-/* The other ranks read the model after rank 0, so that it is compiled once, and mistakes in it are reported once. */
+/* The other ranks read the model after rank 0, so that it is compiled once, and mistakes in it are reported
+ * once. */
 static atvi_status gather(const shared *s, void *work) {
   agreed here, there;
   atvi_status status = probe(s, work, &here);

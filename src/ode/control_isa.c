@@ -179,8 +179,8 @@ ALWAYS void measure(atvi_ode_work *w, const double *e) {
 void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) { measure(w, NULL); }
 void ATVI_ISA_NAME(atvi_ode_measure_slopes)(atvi_ode_work *w, const double *e) { measure(w, e); }
 
-/* The rate at which the slope changes, from a short Euler step, says how long a step of this order may be. It is
- * a guess to the bold side; error control corrects it. Steps are never longer than the first segment. */
+/* The rate at which the slope changes, from a short Euler step, says how long a step of this order may be. It
+ * is a guess to the bold side; error control corrects it. Steps are never longer than the first segment. */
 void ATVI_ISA_NAME(atvi_ode_first_step)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_idx size = w->n * ATVI_LANES;
   const double *restrict y = w->y, *restrict k = w->trial.k;

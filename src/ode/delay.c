@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* States some time ago: the method of steps.
  *
- * Steps are at most as long as the shortest delay, so that what they need lies in steps that are done: the tape has them with their
- * slopes, and between its ends a step is y(t + q h) = y + h sum_i b_i(q) k_i (path.c). Before the start it is the initial state.
- * Jumps come again a delay later; where steps meet at one, a step sees the side on which it lies itself. The caller's stops and moving
- * instants say when, but for those of roots (events.c).
+ * Steps are at most as long as the shortest delay, so that what they need lies in steps that are done: the
+ * tape has them with their slopes, and between its ends a step is y(t + q h) = y + h sum_i b_i(q) k_i
+ * (path.c). Before the start it is the initial state. Jumps come again a delay later; where steps meet at
+ * one, a step sees the side on which it lies itself. The caller's stops and moving instants say when, but for
+ * those of roots (events.c).
  *
  * Adjoint    what a stage at time t owes to the state at s = t - tau, the adjoint d of which the vjp gives, is handed to the step there:
  *            its y gains d, its k_i gain h b_i d, and its ends, where they move, d times the derivatives by h and t; tau loses d dy/ds, the

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Instants that have another time in every lane: jumps and pulses at times of par, and pulses when a root becomes positive.
+/* Instants that have another time in every lane: jumps and pulses at times of par, and pulses when a root
+ * becomes positive.
  *
  * Movers     numbered: jumps, then moving pulses, then roots, then echoes. A step ends at each, and the next begins there; records say what moves
  *            the instant at which they begin.
@@ -206,7 +207,8 @@ static void set_length(atvi_ode_work *w, int l, double h, double full, double te
   w->trial.tnew[l] = h == full ? tend : w->t[l] + h;
 }
 
-/* The length to be tried next: regula falsi in the Illinois form, now and then the middle; right of a zero of g, just beyond it. */
+/* The length to be tried next: regula falsi in the Illinois form, now and then the middle; right of a zero of
+ * g, just beyond it. */
 static double next_length(const bracket *b, double least, int try) {
   if (try % 4 == 3) return 0.5 * (b->lo + b->hi);
   if (b->glo == 0) return fmin(b->lo + least, 0.5 * (b->lo + b->hi));
@@ -233,8 +235,8 @@ typedef struct {
   int left_at;       /* the first part after which one of these no longer held */
 } course;
 
-/* Goes on to the end of part p, where g is. Whether a condition has become true there; one that held at the start has then been false
- * in between, and the step shall end where it was. */
+/* Goes on to the end of part p, where g is. Whether a condition has become true there; one that held at the
+ * start has then been false in between, and the step shall end where it was. */
 static bool turns(const atvi_ode *ode, const atvi_ode_work *w, const double *g, int l, int p, course *c,
                   int *part) {
   for (atvi_idx e = 0; e < ode->roots.n; e++) {
@@ -252,8 +254,8 @@ static bool turns(const atvi_ode *ode, const atvi_ode_work *w, const double *g, 
   return false;
 }
 
-/* Lanes of accepted steps in which a condition becomes true, and the part of the step at whose end it is, or to which the step has to
- * be cut. */
+/* Lanes of accepted steps in which a condition becomes true, and the part of the step at whose end it is, or
+ * to which the step has to be cut. */
 static unsigned suspects(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted, int part[ATVI_LANES]) {
   const atvi_idx size = w->n * ATVI_LANES;
   const double *k0 = w->trial.k, *k1 = w->trial.k + (ATVI_ODE_STAGES - 1) * size;
@@ -370,7 +372,8 @@ static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, un
   return !mask || atvi_ode_apply_pulse(ode, w, ode->roots.pulse[e], -1, mask);
 }
 
-/* Roots of these lanes where they are; those of the others, which have not moved, stay as `release` may have left them. */
+/* Roots of these lanes where they are; those of the others, which have not moved, stay as `release` may have
+ * left them. */
 static void refresh_roots(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
   roots_at(ode, w, w->t, w->y, w->roots.gtry);
   for (atvi_idx i = 0; i < ode->roots.n * ATVI_LANES; i++)
@@ -507,7 +510,8 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
   }
 }
 
-/* The roots of the lanes in `roots`, at their instants, times seed: dg/dy to w->lam, dg/dpar added to parbar; dg/dt is in w->back.tbar. */
+/* The roots of the lanes in `roots`, at their instants, times seed: dg/dy to w->lam, dg/dpar added to parbar;
+ * dg/dt is in w->back.tbar. */
 static void seed_roots(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
                        const atvi_ode_instant *at, unsigned roots, const double *seed, double *parbar) {
   const atvi_idx first = first_root(ode);

@@ -2,8 +2,9 @@
 /* Loops over lanes, for the *_isa.c files of this folder only: all of it is static and compiled per
  * instruction set. The inner loop over ATVI_LANES becomes one or a few vector instructions.
  *
- * All lanes must round alike. A compiler that may contract a*b + c*d chooses which product it rounds, and may choose
- * differently from lane to lane where it does not use whole vectors; so sums of products are written with FMA. */
+ * All lanes must round alike. A compiler that may contract a*b + c*d chooses which product it rounds, and may
+ * choose differently from lane to lane where it does not use whole vectors; so sums of products are written
+ * with FMA. */
 #ifndef ATVI_ODE_LANES_H
 #define ATVI_ODE_LANES_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* LU factors of ATVI_LANES small matrices at once, inside their shape. Rows are exchanged lane by lane, everything else is done for
- * all lanes together. Multipliers stay in the row in which they arose: exchanges take turns with the columns they belong to. */
+/* LU factors of ATVI_LANES small matrices at once, inside their shape. Rows are exchanged lane by lane,
+ * everything else is done for all lanes together. Multipliers stay in the row in which they arose: exchanges
+ * take turns with the columns they belong to. */
 #include "ode/lanes.h"
 #include <math.h>
 

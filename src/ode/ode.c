@@ -25,12 +25,14 @@ static const atvi_ode_kernels kernels[] = PICK_ALL; /* in the order of atvi_isa 
 
 /* First step in units of 1 / rate; tried on the problems of tests and bench: about the first accepted step. */
 static const double FIRST_EXPLICIT = 5.0, FIRST_STIFF = 1.0;
-/* At one tolerance ESDIRK 4(3) leaves an error about ten times that of Tsit5 (log likelihoods of Lotka-Volterra, van der Pol,
- * SIR, two compartments and an infection near its separatrix, tolerances 1e-3 to 1e-8), so it is asked for a tenth. */
+/* At one tolerance ESDIRK 4(3) leaves an error about ten times that of Tsit5 (log likelihoods of
+ * Lotka-Volterra, van der Pol, SIR, two compartments and an infection near its separatrix, tolerances 1e-3 to
+ * 1e-8), so it is asked for a tenth. */
 static const double STIFF_TOL = 0.1;
-/* What remains of the former size of a state that has died out, after another step. With 1, explicit steps that stability limits leave such a
- * state at the noise of its former size, and its derivatives by parameters grow without bound; L-stable steps damp both. 0.9 costs
- * 1 to 2 % of the steps of the cold, epidemics and rotavirus, 0.8 twice that. */
+/* What remains of the former size of a state that has died out, after another step. With 1, explicit steps
+ * that stability limits leave such a state at the noise of its former size, and its derivatives by parameters
+ * grow without bound; L-stable steps damp both. 0.9 costs 1 to 2 % of the steps of the cold, epidemics and
+ * rotavirus, 0.8 twice that. */
 static const double FADE = 0.9;
 static const double GRID_TOL =
     1e-9; /* of a step: stops of difference equations are on the grid up to rounding */
@@ -38,11 +40,12 @@ static const double GRID_TOL =
 /* More than any max_steps; sums of as many as there are stops do not overflow. */
 static const double STEPS_MOST = 1e15;
 
-/* Explicit steps keep their stages for the adjoint up to here (measured: 25 states, 400 steps, 11 % less per gradient);
- * many states over many stops would fill memory, and are computed again. */
+/* Explicit steps keep their stages for the adjoint up to here (measured: 25 states, 400 steps, 11 % less per
+ * gradient); many states over many stops would fill memory, and are computed again. */
 enum { KEEP_STATES = 32, KEEP_STATES_STOPS = 1 << 16 };
 
-/* Memory: of a tape, 64 MiB, 7 500 steps of 22 states. Longer runs go on without it, and begin anew if they arrive. */
+/* Memory: of a tape, 64 MiB, 7 500 steps of 22 states. Longer runs go on without it, and begin anew if they
+ * arrive. */
 static const double TAPE_BYTES = 1 << 26;
 
 static bool adaptive(const atvi_ode *o) { return o->method == ATVI_ODE_RK45 || o->method == ATVI_ODE_STIFF; }

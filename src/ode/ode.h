@@ -16,7 +16,8 @@
 /* The entries of a Jacobian that are not always 0, for implicit steps. */
 
 typedef struct atvi_ode_shape {
-  /* Entries that the program of the Jacobian gives, and where each stands in the matrix of reordered states, row * n + column. */
+  /* Entries that the program of the Jacobian gives, and where each stands in the matrix of reordered states,
+   * row * n + column. */
   atvi_idx n_entry;
   const int32_t *at; /* [n_entry] */
   /* The states in the order in which they are eliminated. */
@@ -46,12 +47,14 @@ typedef struct {
   const double *tab; /* [n_tab] table coefficients from here to the next stop */
 } atvi_ode_stop;
 
-/* A pulse at a time of its own in every lane: par[par] + offset. One at or before the start acts at the start. */
+/* A pulse at a time of its own in every lane: par[par] + offset. One at or before the start acts at the
+ * start. */
 typedef struct {
   atvi_idx par;
   double offset;
   atvi_idx pulse; /* -1: none, the right-hand side jumps there for another reason */
-  /* [n_tab - tab_from] what the pulse sees in tab from there on, instead of what the stop before it has; NULL: that. */
+  /* [n_tab - tab_from] what the pulse sees in tab from there on, instead of what the stop before it has;
+   * NULL: that. */
   const double *tab;
   atvi_idx tab_from;
 } atvi_ode_moving;
@@ -62,16 +65,17 @@ typedef struct {
   double lag;
 } atvi_ode_delay;
 
-/* Tangents of programs (graph/program.h) for atvi_ode_tangent: tangents of t, y, par and tab are further inputs, those of the outputs further
- * outputs. */
+/* Tangents of programs (graph/program.h) for atvi_ode_tangent: tangents of t, y, par and tab are further
+ * inputs, those of the outputs further outputs. */
 typedef struct {
   atvi_prog rhs;
   const atvi_prog *pulse; /* [pulses.n] */
   atvi_prog root;         /* only if roots.n > 0 */
 } atvi_ode_tangents;
 
-/* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
- * lanes are at different times and between different stops, so that t and tab have their own value in each.
+/* Slots of the programs, in this order (a program that does not use a slot still declares it). None is
+ * uniform: lanes are at different times and between different stops, so that t and tab have their own value
+ * in each.
  *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
  *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate),
  *                                                                      tbar [1] (store; only where times move: jumps, moving, roots),
@@ -94,36 +98,38 @@ typedef struct {
   } pulses;
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
-  /* Problems that differ in nothing but stops, outputs and moving may share a work: the most stops and moving pulses that any of them has;
-   * 0: n_stop, n_moving. */
+  /* Problems that differ in nothing but stops, outputs and moving may share a work: the most stops and moving
+   * pulses that any of them has; 0: n_stop, n_moving. */
   struct {
     atvi_idx stops, moving;
   } most;
-  /* Instants whose times differ from lane to lane (RK45 and STIFF, which land on them; see events.c). Their adjoints are exact: they
-   * differentiate the steps that end and begin there. */
-  /* Jumps of the right-hand side: the places of their times in par. Table value n_tab + j is 0 before jump j and 1 from it on. */
+  /* Instants whose times differ from lane to lane (RK45 and STIFF, which land on them; see events.c). Their
+   * adjoints are exact: they differentiate the steps that end and begin there. */
+  /* Jumps of the right-hand side: the places of their times in par. Table value n_tab + j is 0 before jump j
+   * and 1 from it on. */
   atvi_idx n_jump;
   const atvi_idx *jump; /* [n_jump] */
   /* Pulses at times of par. */
   atvi_idx n_moving;
   const atvi_ode_moving *moving; /* [n_moving] */
-  /* Pulses that act when a condition becomes true, which is when its g becomes positive; g may be 0 either way. One that holds at
-   * the start does not act then. */
+  /* Pulses that act when a condition becomes true, which is when its g becomes positive; g may be 0 either
+   * way. One that holds at the start does not act then. */
   struct {
     atvi_idx n;
     atvi_prog prog, vjp;
     const atvi_idx *pulse; /* [n] which pulse each of them is */
   } roots;
-  /* Delayed states: table value n_tab + n_jump + d, in rhs, vjp and jac alone. Not with MAP; with RK4 no lag of par. Every solve is then one
-   * with tape. */
+  /* Delayed states: table value n_tab + n_jump + d, in rhs, vjp and jac alone. Not with MAP; with RK4 no lag
+   * of par. Every solve is then one with tape. */
   atvi_idx n_delay;
   const atvi_ode_delay *delay; /* [n_delay] */
   /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */
   atvi_prog path;
   const atvi_ode_tangents *tangents; /* NULL: none are asked for */
   atvi_idx n_output;
-  /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as at the start, to the only
-   * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See steady.c. */
+  /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as
+   * at the start, to the only output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. See
+   * steady.c. */
   bool steady;
   struct {
     double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
@@ -137,8 +143,9 @@ typedef struct {
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
-/* For use with this problem, and with those that differ from it in nothing but stops and moving (most). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
- * from the start, a program missing, tolerances or h out of range), ENOMEM. */
+/* For use with this problem, and with those that differ from it in nothing but stops and moving (most).
+ * Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps from the start, a
+ * program missing, tolerances or h out of range), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
 void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */
 
@@ -149,19 +156,20 @@ void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
                     bool tape, atvi_outcome *outcome);
 
-/* Adjoint of the last solve with tape: given ybar[n_output][n][L] = d ell / d yout, stores y0bar[n][L] and adds to
- * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
+/* Adjoint of the last solve with tape: given ybar[n_output][n][L] = d ell / d yout, stores y0bar[n][L] and
+ * adds to parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar);
 
-/* Forward mode along the last solve with tape: from directions y0dot[n][L] and pardot[n_par][L], one in each lane, to the derivatives
- * youtdot[n_output][n][L] of the same accepted steps that the adjoint goes back over. For any ybar, sum ybar youtdot is the derivative that the
- * adjoint gives, up to rounding; only tests ask. Lanes that failed yield unspecified numbers in their own lane only. */
+/* Forward mode along the last solve with tape: from directions y0dot[n][L] and pardot[n_par][L], one in each
+ * lane, to the derivatives youtdot[n_output][n][L] of the same accepted steps that the adjoint goes back
+ * over. For any ybar, sum ybar youtdot is the derivative that the adjoint gives, up to rounding; only tests
+ * ask. Lanes that failed yield unspecified numbers in their own lane only. */
 void atvi_ode_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *y0dot,
                       const double *pardot, double *youtdot);
 
-/* The path of the last solve with tape: a step of the lanes in mask, each from t to t + h. Before the first there may be a piece with
- * h = 0, the state before pulses at the start. */
+/* The path of the last solve with tape: a step of the lanes in mask, each from t to t + h. Before the first
+ * there may be a piece with h = 0, the state before pulses at the start. */
 typedef struct {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], h[ATVI_LANES];
   unsigned mask;

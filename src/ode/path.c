@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The path of a run between its steps, from the tape.
  *
- * y(t + q h) = y + h sum_i b_i(q) k_i. RK45 has the interpolant of order 4 of its author (Tsitouras 2011), the others the cubic Hermite
- * polynomial of the states and slopes at both ends: each one order below its method, as the method of steps needs it. Difference equations
- * keep their state until the next step. */
+ * y(t + q h) = y + h sum_i b_i(q) k_i. RK45 has the interpolant of order 4 of its author (Tsitouras 2011),
+ * the others the cubic Hermite polynomial of the states and slopes at both ends: each one order below its
+ * method, as the method of steps needs it. Difference equations keep their state until the next step. */
 #include "ode/work.h"
 #include <string.h>
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a Jacobian differs from 0, and in which order its rows are eliminated.
  *
- * The matrices of implicit steps, I - h g J, have the entries of J and the diagonal. States are ordered so that these lie near the
- * diagonal (reverse Cuthill-McKee, each connected part by itself), unless the order they have is as good. With r_i the last column of row i
- * and f_i its first, the pivot k, whichever of the rows that have reached column k it is, changes rows up to low_k = max{i : f_i <= k}
- * and columns up to right_k = max{r_i : i <= low_k}. Outside there are zeros, which dense elimination would carry along: results are the
- * same. Subjects with states of their own are blocks on the diagonal, and chains of compartments a band. */
+ * The matrices of implicit steps, I - h g J, have the entries of J and the diagonal. States are ordered so
+ * that these lie near the diagonal (reverse Cuthill-McKee, each connected part by itself), unless the order
+ * they have is as good. With r_i the last column of row i and f_i its first, the pivot k, whichever of the
+ * rows that have reached column k it is, changes rows up to low_k = max{i : f_i <= k} and columns up to
+ * right_k = max{r_i : i <= low_k}. Outside there are zeros, which dense elimination would carry along:
+ * results are the same. Subjects with states of their own are blocks on the diagonal, and chains of
+ * compartments a band. */
 #include "ode/ode.h"
 
 typedef struct {

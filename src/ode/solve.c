@@ -12,7 +12,8 @@ static const double SMALL_TIME = 16 * DBL_EPSILON, SMALL_SPAN = 1e-18;
 enum { LOOK = 32 };
 static const double FORESEE = 2;
 
-/* Squared error, of 1 for the tolerance, below which nothing moves; a displacement in units of each state's size; step times rate that is stable (Tsitouras: 3.5). */
+/* Squared error, of 1 for the tolerance, below which nothing moves; a displacement in units of each state's
+ * size; step times rate that is stable (Tsitouras: 3.5). */
 static const double REST = 1e-16, DISPLACED = 1e-6, STABLE = 2.5;
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
@@ -59,8 +60,8 @@ bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse,
   return true;
 }
 
-/* The lanes among `mask` whose segment ends at stop s have arrived there: output, new tab, pulse, next stop. Gives
- * these lanes in *group. False: the tape is full. */
+/* The lanes among `mask` whose segment ends at stop s have arrived there: output, new tab, pulse, next stop.
+ * Gives these lanes in *group. False: the tape is full. */
 static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigned mask, double *yout,
                       unsigned *group) {
   const atvi_ode_stop *p = &ode->stop[s];
@@ -187,7 +188,8 @@ static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
     if (in(mask, l)) atvi_ode_fail_lane(w, l, outcome);
 }
 
-/* Fails the lanes that have taken all the steps they may. Every event costs some, however long those between could be. */
+/* Fails the lanes that have taken all the steps they may. Every event costs some, however long those between
+ * could be. */
 static void fail_late(const atvi_ode *ode, atvi_ode_work *w, atvi_idx step) {
   enum { EVENT_STEPS = 8 };
   for (int l = 0; l < ATVI_LANES; l++)
@@ -214,8 +216,9 @@ static void go_untaped(atvi_ode_work *w) {
   w->trial.ys = w->trial.stages;
 }
 
-/* Where nothing moves no error says how long a step may be: the state stays where it is however long, but derivatives by parameters grow with every step that is
- * unstable. So the rate at which a small displacement changes slopes limits the next step of such lanes. */
+/* Where nothing moves no error says how long a step may be: the state stays where it is however long, but
+ * derivatives by parameters grow with every step that is unstable. So the rate at which a small displacement
+ * changes slopes limits the next step of such lanes. */
 static void limit_at_rest(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
   const atvi_idx size = w->n * ATVI_LANES;
   double *y = w->trial.ynew, *k = w->trial.k + size, moved[ATVI_LANES] = {0}, changed[ATVI_LANES] = {0};
@@ -412,8 +415,8 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
 
 /* The tape backwards: outputs, pulses and steps in the opposite order.
  *
- * A lane that took no part in a record keeps its adjoint, and its parameters' adjoint is put back as it was: the
- * programs ran on that lane too, with numbers that mean nothing. */
+ * A lane that took no part in a record keeps its adjoint, and its parameters' adjoint is put back as it was:
+ * the programs ran on that lane too, with numbers that mean nothing. */
 
 static void add_outputs(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, const double *ybar) {
   unsigned landed = r->landed;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* Steady states: f(y, p) = 0, where the equations lead to from y0 with the time held.
  *
- * They are integrated until nothing changes. Where the Jacobian J can be inverted the state of rest does not depend on the way there: it is
- * then found to rounding by Newton's method, and its adjoint is that of the implicit function: with J^T mu = ybar
+ * They are integrated until nothing changes. Where the Jacobian J can be inverted the state of rest does not
+ * depend on the way there: it is then found to rounding by Newton's method, and its adjoint is that of the
+ * implicit function: with J^T mu = ybar
  *   pbar -= (df/dp)^T mu,  y0bar = 0.
- * Where it cannot, as with conserved quantities, the adjoint is that of the steps. Each lane is of one sort or the other, whatever its
- * neighbours are.
+ * Where it cannot, as with conserved quantities, the adjoint is that of the steps. Each lane is of one sort
+ * or the other, whatever its neighbours are.
  *
  * J is scaled by the sizes s of the states, and its rows by their largest entries: A_ij = J_ij s_j / r_i. */
 #include "ode/work.h"
 #include <math.h>
 #include <string.h>
 
-/* At rest a state changes by no more than REST of itself in as much time again as has passed; it is itself at least SMALL of the largest
- * state now, and NOTHING of the largest ever. */
+/* At rest a state changes by no more than REST of itself in as much time again as has passed; it is itself at
+ * least SMALL of the largest state now, and NOTHING of the largest ever. */
 static const double REST = 1e-8, SMALL = 1e-6, NOTHING = 1e-12;
 /* The first step of states that are all 0, in units of the shortest time. */
 static const double FIRST = 1e-2;
 /* A pivot of A below this is 0 up to rounding. */
 static const double SINGULAR = 1e-9;
-/* Newton's method, relative to the sizes of states: the first correction is no larger than NEAR, the last no larger than EXACT; those
- * below NOISE that no longer shrink are rounding. */
+/* Newton's method, relative to the sizes of states: the first correction is no larger than NEAR, the last no
+ * larger than EXACT; those below NOISE that no longer shrink are rounding. */
 static const double NEAR = 1e-3, EXACT = 1e-13, NOISE = 1e-10;
 enum { CORRECTIONS = 6 };
 
@@ -56,7 +57,8 @@ void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   }
 }
 
-/* Lanes that start from 0 alone get a size: as far as the slope leads in the shortest time in which it changes. */
+/* Lanes that start from 0 alone get a size: as far as the slope leads in the shortest time in which it
+ * changes. */
 static void size_of_zero(const atvi_ode *ode, atvi_ode_work *w, const double k[ATVI_LANES]) {
   double rate[ATVI_LANES] = {0};
   atvi_ode_run(w, &ode->jac, w->prog.start, w->y, NULL, w->linear.jac, NULL);
@@ -114,7 +116,8 @@ static unsigned factor(const atvi_ode *ode, atvi_ode_work *w, const double *y, d
   return regular;
 }
 
-/* Newton's method from y[n][L] in the lanes of mask: those in which it arrives are returned, with the state of rest in y. */
+/* Newton's method from y[n][L] in the lanes of mask: those in which it arrives are returned, with the state
+ * of rest in y. */
 static unsigned settle(const atvi_ode *ode, atvi_ode_work *w, double *y, unsigned mask) {
   const atvi_idx size = w->n * ATVI_LANES;
   double *s = w->trial.ys, *r = w->trial.ys + size, *f = w->trial.ys + 2 * size, last[ATVI_LANES];

@@ -34,7 +34,8 @@ static const double *stage_time(double *ts, const double *t, const double *tnew,
   return ts;
 }
 
-/* Row i of a matrix of this shape: the columns from *first to right[i], where *first is what it was for row i - 1, or 0. */
+/* Row i of a matrix of this shape: the columns from *first to right[i], where *first is what it was for row i
+ * - 1, or 0. */
 ALWAYS atvi_idx row_begin(const atvi_ode_shape *s, atvi_idx i, atvi_idx *first) {
   while (s->low[*first] < i) ++*first;
   return *first;

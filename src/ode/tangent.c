@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Forward mode: tangents along the tape, from the first record to the last.
  *
- * Values are those of the tape, so that these are derivatives of the very steps that the adjoint goes back over, in the other order and from
- * other programs: tangents instead of vjps. Nothing is shared that both could have wrong but the tape and the tableaus.
+ * Values are those of the tape, so that these are derivatives of the very steps that the adjoint goes back
+ * over, in the other order and from other programs: tangents instead of vjps. Nothing is shared that both
+ * could have wrong but the tape and the tableaus.
  *
  * Step       Y_i = y + h sum_{j<i} a_ij k_j,  k_i = f(t + c_i h, Y_i), and with a dot for tangents
  *              Y_i' = y' + sum_{j<i} a_ij (h k_j' + h' k_j),   k_i' = df/dy Y_i' + df/dp p' + df/dt ((1 - c_i) t' + c_i t_end').
@@ -81,7 +82,8 @@ static void explicit_step(const step *s, const atvi_ode_tableau *tb) {
   slope(s, t, tdot, w->dual.yend, w->dual.yend_dot, w->dual.k + 6 * size, w->dual.kdot + 6 * size);
 }
 
-/* x[n][L] with (I - hg J) x = b, J at (t, y); factors of this matrix as the Jacobian's program has it are in w->linear. */
+/* x[n][L] with (I - hg J) x = b, J at (t, y); factors of this matrix as the Jacobian's program has it are in
+ * w->linear. */
 static void solve(const step *s, const double *t, const double *y, const double *hg, const double *b,
                   double *x) {
   atvi_ode_work *w = s->w;
@@ -234,7 +236,8 @@ static void pass_step(step *s, atvi_idx i, double now[ATVI_LANES]) {
   w->dual.tied = tied;
 }
 
-/* Outputs at the stops where lanes have landed; then, where an instant is tied to one, the state moves along the solution. */
+/* Outputs at the stops where lanes have landed; then, where an instant is tied to one, the state moves along
+ * the solution. */
 static void land(const step *s, const double now[ATVI_LANES], double *youtdot) {
   atvi_ode_work *w = s->w;
   const atvi_idx size = w->n * ATVI_LANES;

@@ -32,7 +32,8 @@ typedef struct atvi_ode_record {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
   int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
   unsigned mask, landed;   /* landed: lanes that arrive at stop seg + 1 */
-  /* what moves the instant at which the lane sets out or is pulsed, numbered as in events.c; -1: it does not move */
+  /* what moves the instant at which the lane sets out or is pulsed, numbered as in events.c; -1: it does not
+   * move */
   int32_t mover[ATVI_LANES];
   int32_t echo[ATVI_LANES];    /* with delays: the number of that instant, see events.c; -1: none */
   uint32_t passed[ATVI_LANES]; /* jumps that lie behind */
@@ -192,7 +193,8 @@ struct atvi_ode_kernels {
   void (*propose)(atvi_ode_work *w);
   unsigned (*judge)(atvi_ode_work *w);  /* accepted lanes, and those rejected << ATVI_LANES */
   unsigned (*commit)(atvi_ode_work *w); /* lanes that are now at their stop, among the accepted */
-  /* The lanes among `landed` that leave segment seg: output to `to` unless NULL, next segment, stop at `next`. */
+  /* The lanes among `landed` that leave segment seg: output to `to` unless NULL, next segment, stop at
+   * `next`. */
   unsigned (*pass)(atvi_ode_work *w, int32_t seg, unsigned landed, double next, double *to);
   /* The way back: lam of the lanes among `landed` that left segment seg gains `from` unless NULL. */
   unsigned (*meet)(atvi_ode_work *w, const atvi_ode_record *r, unsigned landed, int32_t seg,
@@ -244,12 +246,13 @@ ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_adjoint, const atvi_ode *ode, atvi_ode_w
                   const atvi_ode_record *r, double *parbar);
 ATVI_ODE_VARIANTS(void, atvi_ode_factor, const atvi_ode *ode, atvi_ode_work *w, const double *t,
                   const double *y, const double *h, double *a, int32_t *piv);
-/* Squared error of each lane in units of the tolerance, to w->e2: from w->err, or from seven slopes and weights. */
+/* Squared error of each lane in units of the tolerance, to w->e2: from w->err, or from seven slopes and
+ * weights. */
 ATVI_ODE_VARIANTS(void, atvi_ode_measure, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_measure_slopes, atvi_ode_work *w, const double *e);
-/* Linear systems of all lanes, a[n][n][L] with reordered states; what lies outside of the shape is not read. Factors in place with
- * partial pivoting, lane by lane; solves A x = b and A^T x = b in place, b in the order of the states. A singular lane gives numbers that
- * are not finite, in that lane. */
+/* Linear systems of all lanes, a[n][n][L] with reordered states; what lies outside of the shape is not read.
+ * Factors in place with partial pivoting, lane by lane; solves A x = b and A^T x = b in place, b in the order
+ * of the states. A singular lane gives numbers that are not finite, in that lane. */
 ATVI_ODE_VARIANTS(void, atvi_ode_lu, const atvi_ode_shape *s, atvi_idx n, double *a, int32_t *piv);
 ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, const atvi_ode_shape *s, atvi_idx n, const double *a,
                   const int32_t *piv, double *b);
@@ -285,7 +288,8 @@ void atvi_ode_aim(const atvi_ode *ode, atvi_ode_work *w);
 /* Stops a lane; with an outcome that says why. */
 void atvi_ode_park(atvi_ode_work *w, int l);
 void atvi_ode_fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome);
-/* Applies a pulse, that of moving pulse `moving` if that is not -1, to the lanes in mask. False: the tape is full. */
+/* Applies a pulse, that of moving pulse `moving` if that is not -1, to the lanes in mask. False: the tape is
+ * full. */
 bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, atvi_idx moving,
                           unsigned mask);
 /* Puts what moving pulse k sees into the tab of the lanes in mask. */
@@ -295,18 +299,21 @@ void atvi_ode_step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
 
 /* events.c: at the start, before any pulse. */
 void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w);
-/* Lanes that have arrived somewhere pass the instants of par that they have reached, and look for the next one. Adds the lanes
- * whose slope changed to *fresh. False: the tape is full. */
+/* Lanes that have arrived somewhere pass the instants of par that they have reached, and look for the next
+ * one. Adds the lanes whose slope changed to *fresh. False: the tape is full. */
 bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, bool start, unsigned *fresh);
-/* Shortens the accepted steps in which a root becomes positive. which[l]: the root at which the step of lane l ends, or -1. */
+/* Shortens the accepted steps in which a root becomes positive. which[l]: the root at which the step of lane
+ * l ends, or -1. */
 void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
                      void (*attempt)(const atvi_ode *, atvi_ode_work *), int which[ATVI_LANES]);
-/* The pulses of those roots, and, in the lanes that have just moved, of all others that are positive now and were not. As
- * atvi_ode_pass_moving. */
+/* The pulses of those roots, and, in the lanes that have just moved, of all others that are positive now and
+ * were not. As atvi_ode_pass_moving. */
 bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes, const int *which, unsigned *fresh);
-/* Lanes at a root whose pulse leaves g as it was, 0, and has it fall from there: the condition no longer holds. */
+/* Lanes at a root whose pulse leaves g as it was, 0, and has it fall from there: the condition no longer
+ * holds. */
 void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes);
-/* Forward: the number of the root that a mover is, or -1; the tangent of the time of an instant that another mover or an echo moves. */
+/* Forward: the number of the root that a mover is, or -1; the tangent of the time of an instant that another
+ * mover or an echo moves. */
 int32_t atvi_ode_root_of(const atvi_ode *ode, int32_t mover);
 double atvi_ode_time_tangent(const atvi_ode *ode, const atvi_ode_work *w, int32_t mover, int32_t echo,
                              const double *pardot, int l);
@@ -322,19 +329,21 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
                            atvi_ode_instant *at, double *parbar);
 void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at,
                           double *parbar);
-/* Called by the adjoints of steps for every stage where w->back.noting: kbar [n][L] is the adjoint of its slope. */
+/* Called by the adjoints of steps for every stage where w->back.noting: kbar [n][L] is the adjoint of its
+ * slope. */
 void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar);
 void atvi_ode_note_time(atvi_ode_work *w, double c); /* after its vjp */
 
-/* delay.c: doubles of a record for slopes and what is handed over; the start of a run; a step that is taped; steps not longer than the
- * delays; the step in which programs run next. */
+/* delay.c: doubles of a record for slopes and what is handed over; the start of a run; a step that is taped;
+ * steps not longer than the delays; the step in which programs run next. */
 size_t atvi_ode_delay_room(atvi_idx n);
 void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0);
 void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask);
 void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w);
 void atvi_ode_delay_middle(atvi_ode_work *w, const double *t, const double *h);
-/* On the way back: at first; after each vjp at times t; what stage `stage` of the step was handed, times sign, added to kbar; the slope at the end of
- * a step before the step itself, its state after it, and the adjoints of the times of its ends. */
+/* On the way back: at first; after each vjp at times t; what stage `stage` of the step was handed, times
+ * sign, added to kbar; the slope at the end of a step before the step itself, its state after it, and the
+ * adjoints of the times of its ends. */
 void atvi_ode_delay_back_begin(atvi_ode_work *w);
 void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *me, const double *t,
                          double *parbar);
@@ -343,15 +352,17 @@ void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int s
 void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
 void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
 void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
-/* Tangents of delayed states at times t with tangents tdot (NULL: 0), to tabdot, which is laid out as tab; without pardot what is past stays as it
- * is. Those of a step, with slopes in w->dual.kdot, for later ones. */
+/* Tangents of delayed states at times t with tangents tdot (NULL: 0), to tabdot, which is laid out as tab;
+ * without pardot what is past stays as it is. Those of a step, with slopes in w->dual.kdot, for later
+ * ones. */
 void atvi_ode_delay_tangent(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *tdot,
                             const double *pardot, double *tabdot);
 void atvi_ode_delay_keep_tangent(const atvi_ode_work *w, const atvi_ode_record *r, const double *ydot,
                                  const double *start, const double *end);
 
-/* steady.c: the first step, chosen as if the run were as long as the states take to change by as much as they are; the state of lanes that
- * have come to rest is the output; that state to rounding, where it can be had. */
+/* steady.c: the first step, chosen as if the run were as long as the states take to change by as much as they
+ * are; the state of lanes that have come to rest is the output; that state to rounding, where it can be
+ * had. */
 void atvi_ode_first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w);
 void atvi_ode_stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout);
 void atvi_ode_settle(const atvi_ode *ode, atvi_ode_work *w, bool tape, double *y);
@@ -362,10 +373,11 @@ void atvi_ode_adjoint_rest(const atvi_ode *ode, atvi_ode_work *w, const double *
 /* The tangent in lanes that are settled. */
 void atvi_ode_tangent_rest(const atvi_ode *ode, atvi_ode_work *w, const double *pardot, double *youtdot);
 
-/* path.c: the slopes of the stages of a step, to w->back.kk. Those of implicit stages come from the stages, as in the step. */
+/* path.c: the slopes of the stages of a step, to w->back.kk. Those of implicit stages come from the stages,
+ * as in the step. */
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
-/* Weights of the slopes of a step at q in (0, 1), those at its ends being the first and, but for STIFF, the seventh. slope: their
- * derivatives, [7] or NULL. Slopes that a method does not have get weight 0. */
+/* Weights of the slopes of a step at q in (0, 1), those at its ends being the first and, but for STIFF, the
+ * seventh. slope: their derivatives, [7] or NULL. Slopes that a method does not have get weight 0. */
 void atvi_ode_dense_weights(atvi_ode_method method, double q, double b[7], double *slope);
 
 /* Number of equal steps from stop s to the next (RK4, MAP). */

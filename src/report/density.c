@@ -126,7 +126,8 @@ static void write_mean(char *out, size_t n, const atvi_summary_column *c) {
   snprintf(out, n, "%s \xc2\xb1 %s", mean, sd);
 }
 
-/* The posterior's top, or the prior's where that is a little higher: a prior far above it would flatten the posterior, and is cut. */
+/* The posterior's top, or the prior's where that is a little higher: a prior far above it would flatten the
+ * posterior, and is cut. */
 static double tallest(const atvi_marginal *m) {
   static const double ROOM = 1.5;
   double prior = 0;

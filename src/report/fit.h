@@ -45,7 +45,8 @@ typedef struct {
 typedef struct {
   const atvi_report_fit *r;
   atvi_pool *pool;
-  /* Densities, [n_col] in the order of columns: of single quantities before those of long arrays, which have intervals. */
+  /* Densities, [n_col] in the order of columns: of single quantities before those of long arrays, which have
+   * intervals. */
   atvi_idx n_col;
   atvi_marginal *marginal;
   atvi_pairs pairs;
@@ -83,7 +84,8 @@ typedef struct {
 /* Does any of view[n] have a logarithmic scale? */
 bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view);
 
-/* Figures on the page and in files. NULL: nothing to draw, or out of memory. A width of ATVI_REPORT_SMALL has its own height. */
+/* Figures on the page and in files. NULL: nothing to draw, or out of memory. A width of ATVI_REPORT_SMALL has
+ * its own height. */
 atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
                                      bool log, double width, atvi_frame *f);
 atvi_canvas *atvi_report_draw_residuals(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
@@ -92,9 +94,11 @@ atvi_canvas *atvi_report_draw_residuals(atvi_pool *pool, const atvi_predicted *s
 const atvi_marginal *atvi_report_density_of(const atvi_fit_parts *x, atvi_idx k);
 /* Length of the name of an array, or of a parameter of units: 2 for "CL.s01"; 0: it is neither. */
 size_t atvi_report_family_name(const char *name);
-/* The end of the array that begins with column k; k + 1 for a single quantity. Derived quantities are apart from parameters. */
+/* The end of the array that begins with column k; k + 1 for a single quantity. Derived quantities are apart
+ * from parameters. */
 atvi_idx atvi_report_family_end(const atvi_summary *s, atvi_idx k);
-/* Of the columns in[n_col] leaves at most so many in as there is room for: elements of long arrays go first, from the end. */
+/* Of the columns in[n_col] leaves at most so many in as there is room for: elements of long arrays go first,
+ * from the end. */
 void atvi_report_keep_most(const atvi_summary *s, atvi_idx room, bool *in);
 atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, const atvi_marginal *m, atvi_frame *f);
 /* Columns from .. from+n-1 are the elements of the array called name. */

@@ -569,8 +569,8 @@ atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx
   return save_forecast(pool, dir, n, some, view);
 }
 
-/* Panels of a figure: series that are not of units, then units as the page shows them at first; residuals of all units are one panel.
- * Returns how many there are; s and v may be NULL. */
+/* Panels of a figure: series that are not of units, then units as the page shows them at first; residuals of
+ * all units are one panel. Returns how many there are; s and v may be NULL. */
 static atvi_idx panels(const atvi_fit_parts *x, bool residuals, const atvi_predicted **s,
                        const atvi_series_view **v) {
   atvi_idx n = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the page of a fit says about parameters (densities, pairs, the table, bounds), convergence, cost, and how to repeat it. */
+/* What the page of a fit says about parameters (densities, pairs, the table, bounds), convergence, cost, and
+ * how to repeat it. */
 #include "report/fit.h"
 #include "math/stat/stat.h"
 #include <inttypes.h>
@@ -335,8 +336,8 @@ static void table_begin(atvi_page *p, const atvi_summary *s, const char *caption
   atvi_report_page_table(p, caption, s->chains ? 11 : 9, s->chains ? chains : plain, folded);
 }
 
-/* The end of the array that begins with column k, if it is one that gets a folded table of its own; else k. As on the terminal, long
- * tables leave out long arrays. */
+/* The end of the array that begins with column k, if it is one that gets a folded table of its own; else k.
+ * As on the terminal, long tables leave out long arrays. */
 static atvi_idx folded_end(const atvi_summary *s, atvi_idx k) {
   enum { TABLE_MOST = 60, ARRAY_MOST = 8 };
   atvi_idx end = atvi_report_family_end(s, k);

@@ -138,8 +138,8 @@ const char *const atvi_report_page_style[] = {
     NULL,
 };
 
-/* The script of all pages. They are complete without it; it adds values under the pointer, zoom, a choice of scales and pairs, and the progress of a fit
- * that is running. Names arrive escaped for HTML. */
+/* The script of all pages. They are complete without it; it adds values under the pointer, zoom, a choice of
+ * scales and pairs, and the progress of a fit that is running. Names arrive escaped for HTML. */
 const char *const atvi_report_page_script[] = {
     "'use strict';",
     "(() => {",

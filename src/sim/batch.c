@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Many runs, several at once, from one thread: slots are checked in turn, and when nothing has happened we
- * sleep a little, longer each time, or until a program ends. Programs that take a millisecond lose a fraction of it,
- * and programs that take hours cost nothing to watch. */
+ * sleep a little, longer each time, or until a program ends. Programs that take a millisecond lose a fraction
+ * of it, and programs that take hours cost nothing to watch. */
 #include "sim/detail.h"
 #include "io/text.h"
 #include "io/file.h"
@@ -25,7 +25,8 @@ enum {
 static const double PATIENCE_S = 5; /* for a file that another host may have written */
 static const double GRACE_S = 2;    /* between asking a program to end and killing it */
 static const double SLEEP_MIN_S = 2e-4, SLEEP_MAX_S = 0.02;
-/* Where the end of every program wakes us, as signals do: progress is shown as often, but not that of a worker. */
+/* Where the end of every program wakes us, as signals do: progress is shown as often, but not that of a
+ * worker. */
 static const double SLEEP_LONG_S = 0.25, SLEEP_WORKER_S = 1;
 static const double SLEEP_IDLE_S = 0.1; /* where others have all that is left */
 static const double FREE_MIN =
@@ -337,7 +338,8 @@ static atvi_status look(loop *l, bool *happened) {
   return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
-/* How long to sleep, if the last time was `before`: longer each time, or at once as long as possible if the end of every program wakes us. */
+/* How long to sleep, if the last time was `before`: longer each time, or at once as long as possible if the
+ * end of every program wakes us. */
 static double next_nap(const loop *l, double before) {
   double most = l->from ? SLEEP_WORKER_S : SLEEP_LONG_S, now = atvi_clock_s(), limit = l->b->limit_s;
   bool busy = false;

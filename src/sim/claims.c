@@ -386,8 +386,8 @@ static atvi_status make_folders(atvi_claims *c) {
   return ATVI_OK;
 }
 
-/* Makes a file with its contents; false and errno EEXIST: there is one. Where there are no hard links, exclusive creation does, but the contents
- * come later, or never if the process is killed in between. */
+/* Makes a file with its contents; false and errno EEXIST: there is one. Where there are no hard links,
+ * exclusive creation does, but the contents come later, or never if the process is killed in between. */
 static bool make_whole(atvi_claims *c, const char *path, const char *text) {
   struct stat st;
   if (c->no_links) return write_small(path, text, O_EXCL);

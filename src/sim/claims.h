@@ -6,13 +6,14 @@
  *   DIR/claims/ITEM.K     the K-th claim of a single item, made when the claim before it is over
  *   DIR/claims/ITEM.K.WHY claim K of an item was lost: WHY is `site`, `time` or `worker`
  *
- * A claim is made with its contents by link(), which fails if the name exists, also on NFS and Lustre. The next range
- * starts behind the last one, so ranges never overlap. A claim is over when its worker has ended, when its lease has
- * expired, or when it was lost. Which items are done is in a record that the caller reads; claims stay as they are.
+ * A claim is made with its contents by link(), which fails if the name exists, also on NFS and Lustre. The
+ * next range starts behind the last one, so ranges never overlap. A claim is over when its worker has ended,
+ * when its lease has expired, or when it was lost. Which items are done is in a record that the caller reads;
+ * claims stay as they are.
  *
- * The age of a lease is the difference of two times of the file server, so the clocks of the hosts do not matter.
- * A worker of this host whose process is gone is dead at once. If a worker was suspended for longer than its lease,
- * an item may be done twice: readers of the record must choose. */
+ * The age of a lease is the difference of two times of the file server, so the clocks of the hosts do not
+ * matter. A worker of this host whose process is gone is dead at once. If a worker was suspended for longer
+ * than its lease, an item may be done twice: readers of the record must choose. */
 #ifndef ATVI_SIM_CLAIMS_H
 #define ATVI_SIM_CLAIMS_H
 
@@ -56,7 +57,8 @@ atvi_idx atvi_sim_claims_losses(atvi_claims_view *v, const atvi_claims_loss **li
 /* Who holds an item; NULL: nobody, or the claim is over. */
 const atvi_claims_worker *atvi_sim_claims_holder(atvi_claims_view *v, int64_t item);
 
-/* Forgets all claims and workers. Only if no worker is alive: one that comes back finds its lease gone, and stops. */
+/* Forgets all claims and workers. Only if no worker is alive: one that comes back finds its lease gone, and
+ * stops. */
 void atvi_sim_claims_clear(const char *dir);
 
 /* ---- a worker ---- */
@@ -80,12 +82,12 @@ void atvi_sim_claims_close(atvi_claims *c, const char *why);
 /* Unique among all workers; sorts by start. */
 const char *atvi_sim_claims_name(const atvi_claims *c);
 const char *atvi_sim_claims_host(const atvi_claims *c);
-/* To be called often: renews the lease when it is time. *lapsed: others may have taken items since the last call.
- * Errors: EIO (the lease was removed: stop). */
+/* To be called often: renews the lease when it is time. *lapsed: others may have taken items since the last
+ * call. Errors: EIO (the lease was removed: stop). */
 ATVI_CHECKED atvi_status atvi_sim_claims_renew(atvi_claims *c, bool *lapsed);
 
-/* Renews it from a thread of its own until it is closed, for work that calls nobody for minutes. renew is then not to be
- * called. Errors: ENOMEM (no more threads). */
+/* Renews it from a thread of its own until it is closed, for work that calls nobody for minutes. renew is
+ * then not to be called. Errors: ENOMEM (no more threads). */
 ATVI_CHECKED atvi_status atvi_sim_claims_beat(atvi_claims *c);
 
 /* An item that was claimed. */
@@ -98,12 +100,12 @@ typedef struct {
   int n_site, n_lost;
 } atvi_claimed;
 
-/* Claims the next range with at most `want` items that are marked in todo[1 .. n]: got[*n_got]; 0: all ranges are taken,
- * or the file system has no hard links. Errors: EIO, ENOMEM. */
+/* Claims the next range with at most `want` items that are marked in todo[1 .. n]: got[*n_got]; 0: all ranges
+ * are taken, or the file system has no hard links. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_claims_next(atvi_claims *c, int64_t n, const bool *todo, atvi_idx want,
                                               atvi_claimed *got, atvi_idx *n_got);
-/* The same for items whose claim is over, one by one. Those lost last on this host are left to others if there are
- * any. *held: items of todo that somebody else still holds. Memory of `after` is from pool. */
+/* The same for items whose claim is over, one by one. Those lost last on this host are left to others if
+ * there are any. *held: items of todo that somebody else still holds. Memory of `after` is from pool. */
 ATVI_CHECKED atvi_status atvi_sim_claims_again(atvi_claims *c, atvi_pool *pool, int64_t n, const bool *todo,
                                                atvi_idx want, atvi_claimed *got, atvi_idx *n_got,
                                                atvi_idx *held);

@@ -128,8 +128,8 @@ typedef struct {
 /* Starts at the beginning of the file. close frees the buffer in any state. */
 ATVI_CHECKED atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l);
 void atvi_sim_lines_close(atvi_sim_lines *l);
-/* The next complete line as an object, owned by the caller, also a last one without its line end; NULL at the end,
- * where half a line may remain. Errors: EDATA, EIO, ENOMEM. */
+/* The next complete line as an object, owned by the caller, also a last one without its line end; NULL at the
+ * end, where half a line may remain. Errors: EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out);
 /* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (not such a list),
  * ENOMEM. */

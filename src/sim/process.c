@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the child needs; made before vfork, after which only calls that are safe in signal handlers are allowed, and memory, which
- * is the parent's, is only read. The cost of a fork would grow with our memory. */
+/* What the child needs; made before vfork, after which only calls that are safe in signal handlers are
+ * allowed, and memory, which is the parent's, is only read. The cost of a fork would grow with our memory. */
 typedef struct {
   const atvi_proc_spec *spec;
   int in, out, err;

@@ -351,8 +351,9 @@ static bool begins_with_object(const char *text, size_t n, size_t flags) {
   return is;
 }
 
-/* An editor may have taken the last line end away: a line that is a whole object is one all the same. A whole object with more behind it is no line
- * that was cut off, but several that lost their line ends: runs, which are not to be thrown away. */
+/* An editor may have taken the last line end away: a line that is a whole object is one all the same. A whole
+ * object with more behind it is no line that was cut off, but several that lost their line ends: runs, which
+ * are not to be thrown away. */
 static atvi_journal_end judge_end(const char *text, size_t n, bool first) {
   static const char header[] = "{\"record\"";
   if (begins_with_object(text, n, 0)) return ATVI_JOURNAL_KEEP;

@@ -9,9 +9,10 @@
  * at any moment loses at most the runs in progress. An incomplete last line is cut off when the record is
  * opened next; readers skip it. If several lines have the same id, the last counts.
  *
- * Processes that share the runs write shards of it: its files are DIR/runs.jsonl and the shards DIR/shards/NAME.jsonl, in the order of their
- * names, which begin with the time of their start. Every file has one writer. If files have the same run, a good one counts before a failed
- * one, and of equals the last. Lists of shards serve other records too, such as DIR/replicates.csv. */
+ * Processes that share the runs write shards of it: its files are DIR/runs.jsonl and the shards
+ * DIR/shards/NAME.jsonl, in the order of their names, which begin with the time of their start. Every file
+ * has one writer. If files have the same run, a good one counts before a failed one, and of equals the last.
+ * Lists of shards serve other records too, such as DIR/replicates.csv. */
 #ifndef ATVI_SIM_RECORD_H
 #define ATVI_SIM_RECORD_H
 
@@ -108,11 +109,11 @@ typedef struct {
 
 typedef struct atvi_sim_record atvi_sim_record;
 
-/* Opens the record for writing, makes it if necessary, and locks it until it is freed. If it has shards, runs are added
- * to a new one, so that the record only grows at its end. The shape is copied.
- * Good runs of another program cause a warning every time. Errors: EEXIST (another process writes it), EINVAL
- * (it has other parameters or outputs), EDATA (a line that is not one of a record; message has
- * file:line:column), EIO, ENOMEM. *out is NULL on any error. */
+/* Opens the record for writing, makes it if necessary, and locks it until it is freed. If it has shards, runs
+ * are added to a new one, so that the record only grows at its end. The shape is copied. Good runs of another
+ * program cause a warning every time. Errors: EEXIST (another process writes it), EINVAL (it has other
+ * parameters or outputs), EDATA (a line that is not one of a record; message has file:line:column), EIO,
+ * ENOMEM. *out is NULL on any error. */
 ATVI_CHECKED atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim_shape *shape,
                                               atvi_sim_record **out);
 void atvi_sim_record_free(atvi_sim_record *r); /* NULL is fine */
@@ -125,16 +126,16 @@ atvi_idx atvi_sim_record_count(const atvi_sim_record *r, bool ok);
 /* Lets the good runs decide by majority which times are right: the *n_other others are then not ok. Done when
  * the record is opened; runs added later are not judged until it is done again. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other);
-/* Adds a run, which atvi_sim_record_sync forces to the disk. On failure the file is unchanged. Errors: EINVAL (id),
- * EIO, ENOMEM. */
+/* Adds a run, which atvi_sim_record_sync forces to the disk. On failure the file is unchanged. Errors: EINVAL
+ * (id), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run);
 /* Forces the runs that were added to the disk. Errors: EIO. */
 ATVI_CHECKED atvi_status atvi_sim_record_sync(atvi_sim_record *r);
 
 /* ---- its files (shards.c) ---- */
 
-/* Paths of the files of the record whose first is `path` (DIR/runs.jsonl), in order; it need not exist. Memory from
- * pool. Errors: EIO, ENOMEM. */
+/* Paths of the files of the record whose first is `path` (DIR/runs.jsonl), in order; it need not exist.
+ * Memory from pool. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_shards_list(atvi_pool *pool, const char *path, atvi_idx *n,
                                               const char *const **list);
 /* Path of the shard of that name of a record; the folder is made. NULL, after a failure: EIO, ENOMEM. */
@@ -181,8 +182,8 @@ typedef struct {
 
 typedef enum { ATVI_SIM_OPEN, ATVI_SIM_GOOD, ATVI_SIM_FAILED } atvi_sim_state;
 
-/* Reads what was added since the last call (at first *ix is {pool, dir}). Incomplete last lines are left for the next
- * call. Errors: EIO, ENOMEM; EDATA (a line that is not one of a record). */
+/* Reads what was added since the last call (at first *ix is {pool, dir}). Incomplete last lines are left for
+ * the next call. Errors: EIO, ENOMEM; EDATA (a line that is not one of a record). */
 ATVI_CHECKED atvi_status atvi_sim_index_read(atvi_sim_index *ix);
 atvi_sim_state atvi_sim_index_state(const atvi_sim_index *ix, int64_t id);
 /* Opens the failed runs again. Not to be called while others do so. Errors: EIO, ENOMEM. */

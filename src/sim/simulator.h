@@ -77,8 +77,8 @@ void atvi_sim_free(atvi_simulator *s); /* NULL is fine */
 /* For opening its record. Valid as long as s. */
 const atvi_sim_shape *atvi_sim_simulator_shape(const atvi_simulator *s);
 
-/* Where the runs of one of several processes come from: called by atvi_sim_simulator_run. Items are places in the
- * batch. */
+/* Where the runs of one of several processes come from: called by atvi_sim_simulator_run. Items are places in
+ * the batch. */
 typedef struct {
   void *self;
   /* Folder below dir/work that is this process's own. */
@@ -89,8 +89,8 @@ typedef struct {
   atvi_status (*take)(void *self, atvi_idx room, atvi_idx *item, atvi_idx *n, bool *over);
   /* Whether the outcome of an item is still ours to record. */
   bool (*keep)(void *self, atvi_idx item);
-  /* The site ended a run, or could not start it, for which its point may not be to blame: true if it is recorded as
-   * failed all the same. */
+  /* The site ended a run, or could not start it, for which its point may not be to blame: true if it is
+   * recorded as failed all the same. */
   bool (*lost)(void *self, atvi_idx item, const char *why);
   /* An item was recorded, or ended unfinished because of *stop. */
   void (*done)(void *self, atvi_idx item, bool ok, double seconds);

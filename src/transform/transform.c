@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kind is one function from xi to a point: theta, ldj and both derivatives. They share their exponentials, and
- * fwd and vjp cannot disagree.
+/* Every kind is one function from xi to a point: theta, ldj and both derivatives. They share their
+ * exponentials, and fwd and vjp cannot disagree.
  *
- * Near an end theta is built from its distance to that end, so that the distance keeps its relative accuracy when the
- * end is 0. Where lower + distance rounds to lower, one-to-one maps give the next number instead: densities that are
- * infinite at an end (gamma, beta) are never evaluated on it. */
+ * Near an end theta is built from its distance to that end, so that the distance keeps its relative accuracy
+ * when the end is 0. Where lower + distance rounds to lower, one-to-one maps give the next number instead:
+ * densities that are infinite at an end (gamma, beta) are never evaluated on it. */
 #include "transform/transform.h"
 #include "math/special.h"
 #include <math.h>
@@ -55,7 +55,8 @@ static point plain_logit_at(const atvi_map *m, double constant, double xi) {
 /* log(1 + e^y) */
 static double softplus(double y) { return y > 0 ? y + log1p(exp(-y)) : log1p(exp(y)); }
 
-/* p = sigma(c x)^(1/c) is the share of the interval between theta and the end that the power names, where x grows away from it. */
+/* p = sigma(c x)^(1/c) is the share of the interval between theta and the end that the power names, where x
+ * grows away from it. */
 static point logit_at(const atvi_map *m, double constant, double xi) {
   if (m->power == 1) return plain_logit_at(m, constant, xi);
   double sign = m->power > 0 ? 1 : -1, c = fabs(m->power), x = sign * (m->loc + m->scale * xi);
@@ -79,8 +80,8 @@ static point one_end_at(const atvi_map *m, double constant, double xi) {
                  sign * m->slope * (bu > 0 ? e : 1) / (1 + e)};
 }
 
-/* v = xi from the middle of the nearest upright copy of the box. t = v for |v| <= 2, else copysign(4, v) - v: both
- * have the sign of v. */
+/* v = xi from the middle of the nearest upright copy of the box. t = v for |v| <= 2, else copysign(4, v) - v:
+ * both have the sign of v. */
 static point two_ends_at(const atvi_map *m, double constant, double xi) {
   double v = xi - 8 * round(xi / 8); /* exact: both are multiples of xi's last bit */
   bool upright = fabs(v) <= 2;

@@ -29,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     known = f ? fread(sound, 1, sizeof sound, f) : 0;
     if (!f || fclose(f) != 0 || known == 0) abort();
   }
-  /* The first two bytes: which part of the sound file the rest replaces, so that fingerprints, which nobody would guess, stay. */
+  /* The first two bytes: which part of the sound file the rest replaces, so that fingerprints, which nobody
+   * would guess, stay. */
   char text[8192];
   size_t from = n > 0 ? bytes[0] * known / 256 : 0, gone = n > 1 ? bytes[1] : 0, m = n > 2 ? n - 2 : 0;
   if (m > 4096) m = 4096;

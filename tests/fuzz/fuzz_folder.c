@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes as one of the files that commands leave in their folders for others: fit.json, scores.json (read by compare), design.csv,
- * replicates.csv and progress.json. The first byte says which; the files beside it are sound. */
+/* Any bytes as one of the files that commands leave in their folders for others: fit.json, scores.json (read
+ * by compare), design.csv, replicates.csv and progress.json. The first byte says which; the files beside it
+ * are sound. */
 #include "app/compare.h"
 #include "app/common.h"
 #include "app/replicate.h"

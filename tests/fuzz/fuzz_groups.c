@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes as a file of a fit's groups or as its history. The first byte says which; the other files are sound. */
+/* Any bytes as a file of a fit's groups or as its history. The first byte says which; the other files are
+ * sound. */
 #include "io/file.h"
 #include "io/draws_file.h"
 #include <math.h>

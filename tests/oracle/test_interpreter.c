@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiled code against the interpreter on the largest example with fixed steps: log likelihood and gradient to 1e-12. */
+/* Compiled code against the interpreter on the largest example with fixed steps: log likelihood and gradient
+ * to 1e-12. */
 #include "models.h"
 
 static void read_all(const char *path, char *text, size_t size) {

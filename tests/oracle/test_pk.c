@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Population pharmacokinetics of examples/pk: the default fit against a sampler of its own kind, Metropolis within Gibbs on the
- * solution in closed form. They share nothing but the files. */
+/* Population pharmacokinetics of examples/pk: the default fit against a sampler of its own kind, Metropolis
+ * within Gibbs on the solution in closed form. They share nothing but the files. */
 #include "atvi/atvi.h"
 #include "models.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Log likelihood of the rotavirus model at the truth for a data set simulated elsewhere; the figure was computed
- * with a converged solver of another program. Skipped where the data are missing. */
+/* Log likelihood of the rotavirus model at the truth for a data set simulated elsewhere; the figure was
+ * computed with a converged solver of another program. Skipped where the data are missing. */
 #include "models.h"
 
 static const double TRUTH[10] = {.43,        7.35,       .027,       .9,         1.30537122,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The common cold, fitted with defaults, against its exact posterior, which was computed on a grid with another solver. S0 has its mass on
- * its lower bound. Draws have an effective size of 25 000: a mean has a standard error of 0.006 sd. */
+/* The common cold, fitted with defaults, against its exact posterior, which was computed on a grid with
+ * another solver. S0 has its mass on its lower bound. Draws have an effective size of 25 000: a mean has a
+ * standard error of 0.006 sd. */
 #include "atvi/fit.h"
 #include "math/stat/stat.h"
 #include "models.h"

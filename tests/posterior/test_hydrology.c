@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The hydrograph's posterior has a second mode with 2.3 % of its mass, which a chain hardly ever leaves: chains that sit in both must
- * not be called good. Skipped where the data are missing. */
+/* The hydrograph's posterior has a second mode with 2.3 % of its mass, which a chain hardly ever leaves:
+ * chains that sit in both must not be called good. Skipped where the data are missing. */
 #include "diag/summary.h"
 #include "infer/chains.h"
 #include "math/rng.h"
@@ -23,7 +23,8 @@ static void start_in_modes(const void *self, void *work, uint64_t seed, atvi_idx
   }
 }
 
-/* Chains all of whose draws are in the other mode, where theta.3 is small; those that are in both count as half. */
+/* Chains all of whose draws are in the other mode, where theta.3 is small; those that are in both count as
+ * half. */
 static double chains_there(const atvi_draws *d) {
   double chains = 0;
   atvi_idx n = d->n / d->n_chain;

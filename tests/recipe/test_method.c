@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A method that is one more entry of the list (sir_entry.h) is known to fit, compare, study and sbc, and to all that speak of methods.
- * This program is linked with src/infer/methods.c and that entry in it; nothing else was changed. */
+/* A method that is one more entry of the list (sir_entry.h) is known to fit, compare, study and sbc, and to
+ * all that speak of methods. This program is linked with src/infer/methods.c and that entry in it; nothing
+ * else was changed. */
 #define _POSIX_C_SOURCE 200809L
 #include "app/app.h"
 #include "atvi/bind.h"

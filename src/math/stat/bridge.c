@@ -3,13 +3,13 @@
  *
  *     r <- mean over q of [ l / (s1 l + s2 r) ]  /  mean over pi of [ 1 / (s1 l + s2 r) ],   l = pi / q,
  *
- * s1 and s2 the shares of the two samples. Draws of a chain count as many as their effective size; its mean is of them all.
- * Error: the relative mean squared error of Fruehwirth-Schnatter (2004, section 3),
+ * s1 and s2 the shares of the two samples. Draws of a chain count as many as their effective size; its mean
+ * is of them all. Error: the relative mean squared error of Fruehwirth-Schnatter (2004, section 3),
  *
  *     var_q(f1) / (n_q mean(f1)^2) + var_pi(f2) / (ess(f2) mean(f2)^2),   f1 = l / (s1 l + s2 r),  f2 = 1 / (s1 l + s2 r).
  *
- * Both functions are bounded whatever the tails of l, which is why this works where importance sampling does not. All is
- * done with l / r, so that nothing overflows: r is kept by its logarithm. */
+ * Both functions are bounded whatever the tails of l, which is why this works where importance sampling does
+ * not. All is done with l / r, so that nothing overflows: r is kept by its logarithm. */
 #include "math/stat/stat.h"
 #include <math.h>
 
@@ -20,7 +20,8 @@ size_t atvi_math_bridge_work(const atvi_bridge_draws *b) {
   return (size_t)(b->m * b->n) + atvi_math_stat_work(b->m, b->n);
 }
 
-/* With t = log l - log r: l / r / (s1 l / r + s2), and 1 / (s1 l / r + s2). Written so that e^t never overflows. */
+/* With t = log l - log r: l / r / (s1 l / r + s2), and 1 / (s1 l / r + s2). Written so that e^t never
+ * overflows. */
 static double of_q(double t, double s1, double s2) { return 1 / (s1 + s2 * exp(-t)); }
 static double of_p(double t, double s1, double s2) {
   return t > 0 ? exp(-t) / (s1 + s2 * exp(-t)) : 1 / (s1 * exp(t) + s2);

@@ -2,11 +2,11 @@
 /* R-hat and effective sample size (Vehtari, Gelman, Simpson, Carpenter, Buerkner 2021).
  *
  * Chains are cut in halves, giving M = 2 m pieces of h = n / 2 draws (the middle draw of an odd chain is left
- * out). Ranks over all N = M h draws become normal scores (their section 4); folding takes |x - median| first,
- * whose order follows from the sorted draws by merging outwards from the median. The effective size needs
- * only the mean over pieces of the autocovariance, so the power spectra are added up, two pieces
- * to one complex transform, and transformed back once. The transform is padded for lags up to MIN_PAD of
- * a piece at least, and for all of them if the sum has not ended by then. */
+ * out). Ranks over all N = M h draws become normal scores (their section 4); folding takes |x - median|
+ * first, whose order follows from the sorted draws by merging outwards from the median. The effective size
+ * needs only the mean over pieces of the autocovariance, so the power spectra are added up, two pieces to one
+ * complex transform, and transformed back once. The transform is padded for lags up to MIN_PAD of a piece at
+ * least, and for all of them if the sum has not ended by then. */
 #include "math/detail.h"
 #include "math/special.h"
 #include "math/stat/stat.h"
@@ -170,8 +170,8 @@ static void autocovariance(const job *j, atvi_idx size) {
   atvi_math_fft_inv(size, j->tw, j->re, j->im);
 }
 
-/* Fills rho with the initial positive sequence from re[0 .. lags). Returns the even lag at which it ends, or -1 if
- * more lags are needed. */
+/* Fills rho with the initial positive sequence from re[0 .. lags). Returns the even lag at which it ends, or
+ * -1 if more lags are needed. */
 static atvi_idx positive_sequence(const job *j, atvi_idx lags, double within, double var_plus) {
   double *rho = j->rho, even = 1, odd = 1.0 - (within - j->re[1]) / var_plus;
   atvi_idx t = 0;

@@ -109,7 +109,8 @@ double atvi_math_ecdf_p(const atvi_ecdf *e, const atvi_idx *count) {
     else
       high = mid;
   }
-  /* Each tail is g or less with probability g at most, hence any of them with (k - 1) g: all that is left to say beyond what was simulated. */
+  /* Each tail is g or less with probability g at most, hence any of them with (k - 1) g: all that is left to
+   * say beyond what was simulated. */
   return fmin(((double)low + 1) / ((double)e->sims + 1), (double)(e->k - 1) * g);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The M = min(S/5, 3 sqrt S) largest weights are replaced by the expected order statistics of a generalised
- * Pareto distribution fitted to their excess over the largest weight that is left as it is (the cutoff), and cut at the
- * largest raw weight. Weights are scaled so that the largest is 1: exp never overflows, and weights that
- * underflow are no part of the tail.
+ * Pareto distribution fitted to their excess over the largest weight that is left as it is (the cutoff), and
+ * cut at the largest raw weight. Weights are scaled so that the largest is 1: exp never overflows, and
+ * weights that underflow are no part of the tail.
  *
- * Zhang & Stephens (2009) estimate b = -k / sigma (theta in their paper) as the posterior mean over a grid of quantiles of
- * a prior that scales with the sample's quartile; k follows from b in closed form. k is then shrunk towards 1/2
- * as by ten observations (Vehtari and others). */
+ * Zhang & Stephens (2009) estimate b = -k / sigma (theta in their paper) as the posterior mean over a grid of
+ * quantiles of a prior that scales with the sample's quartile; k follows from b in closed form. k is then
+ * shrunk towards 1/2 as by ten observations (Vehtari and others). */
 #include "math/stat/stat.h"
 #include <math.h>
 
@@ -85,7 +85,8 @@ void atvi_math_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma) {
   *sigma = fabs(*k) > 1e-12 ? -*k / b : atvi_math_mean(n, x, NULL);
 }
 
-/* Outermost twentieth on one side, as distances from where it begins; weighted draws by their quantiles. Returns k, or -inf. */
+/* Outermost twentieth on one side, as distances from where it begins; weighted draws by their quantiles.
+ * Returns k, or -inf. */
 static double side_index(atvi_idx n, const double *xs, const double *ws, bool upper, atvi_idx m, double *x) {
   double total = 0, at = 0, k, sigma, cut = 0;
   for (atvi_idx i = 0; i < n && ws; i++) total += ws[i];
@@ -131,7 +132,8 @@ static void level_ties(atvi_idx n, const double *raw, double *smooth) {
   }
 }
 
-/* raw[n] ascending, largest 0, are log weights; smooth[n] = weights with the tail smoothed. Sets khat and n_tail. */
+/* raw[n] ascending, largest 0, are log weights; smooth[n] = weights with the tail smoothed. Sets khat and
+ * n_tail. */
 static void smooth_tail(atvi_idx n, const double *raw, double *smooth, atvi_psis_info *info) {
   for (atvi_idx i = 0; i < n; i++) smooth[i] = exp(raw[i]);
   if (n < MIN_DRAWS) return;
@@ -209,8 +211,8 @@ atvi_psis_info atvi_math_psis(atvi_idx n, const double *log_w, double *w, double
   return info;
 }
 
-/* The posterior without observation i is the posterior divided by p(y_i | theta): its draws have weights 1 / p(y_i | theta), whose
- * tail is smoothed, and the density of y_i is its mean likelihood under them. */
+/* The posterior without observation i is the posterior divided by p(y_i | theta): its draws have weights 1 /
+ * p(y_i | theta), whose tail is smoothed, and the density of y_i is its mean likelihood under them. */
 
 static const double P_WAIC_MOST =
     0.4; /* above, WAIC is no longer like LOO (Vehtari and others 2017, section 2.2) */

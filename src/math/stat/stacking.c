@@ -9,7 +9,8 @@
  * Step      w_k (1 + t u_k) with (mean_i a_i a_i^T + mu I) u = mean_i a_i - w + mu: Newton's step in units of w, in which
  *           the matrix is well conditioned although weights go to zero.
  *
- * The EM algorithm for the same maximum needs 1 / (variance of r) steps, too many for models that differ little. */
+ * The EM algorithm for the same maximum needs 1 / (variance of r) steps, too many for models that differ
+ * little. */
 #include "math/linalg.h"
 #include "math/stat/stat.h"
 #include <math.h>

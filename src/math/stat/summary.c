@@ -161,8 +161,8 @@ void atvi_math_sort(atvi_idx n, double *x, double *w, double *work) {
   if (w) memcpy(w, w0, (size_t)n * sizeof *w);
 }
 
-/* On the line the distance has a closed form: W1 = integral |F(x) - G(x)| dx (Vallender 1974). Both distribution functions
- * are steps, so the integral is a sum over the merged values. */
+/* On the line the distance has a closed form: W1 = integral |F(x) - G(x)| dx (Vallender 1974). Both
+ * distribution functions are steps, so the integral is a sum over the merged values. */
 
 static double total(atvi_idx n, const double *w) {
   if (!w) return (double)n;

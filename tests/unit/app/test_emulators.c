@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a command does once: calls between modules are counted through the linker's --wrap (tests/CMakeLists.txt). */
+/* What a command does once: calls between modules are counted through the linker's --wrap
+ * (tests/CMakeLists.txt). */
 #include "app/app.h"
 #include "io/csv.h"
 #include "sim/detail.h"
@@ -100,7 +101,8 @@ static void end(atvi_ctx *ctx, atvi_pool *pool) {
   CHECK_INT(test_live, 0);
 }
 
-/* Of two emulators of one record, also where rows are held out and the model is loaded twice: it is parsed once and the runs of each are left out once, whatever is made of them. */
+/* Of two emulators of one record, also where rows are held out and the model is loaded twice: it is parsed
+ * once and the runs of each are left out once, whatever is made of them. */
 static void emulate_and_fit_look_once(void) {
   atvi_ctx *ctx;
   atvi_pool *pool;

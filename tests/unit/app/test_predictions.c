@@ -151,7 +151,8 @@ static void held_out_values_are_marked(void) {
   world_close(&w);
 }
 
-/* A pulse that doubles the infected at 10.5, and a tracked table that jumps at 3.25: the grid has both sides of each. */
+/* A pulse that doubles the infected at 10.5, and a tracked table that jumps at 3.25: the grid has both sides
+ * of each. */
 static void the_grid_shows_jumps_and_pulses(void) {
   static const char text[] =
       "model \"jumps\"\nparam beta ~ uniform(0, 3)\nparam gamma ~ uniform(0, 3)\n"

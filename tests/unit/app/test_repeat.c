@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What repeated runs rest on: truths that no fit is handed, records that are read as they were written, settings in any encoding. */
+/* What repeated runs rest on: truths that no fit is handed, records that are read as they were written,
+ * settings in any encoding. */
 #define _POSIX_C_SOURCE 200809L
 #include "app/common.h"
 #include "app/replicate.h"
@@ -29,7 +30,8 @@ static void save(const char *path, const char *text) {
   CHECK_OK(atvi_io_file_save(ctx, path, text, strlen(text)));
 }
 
-/* Fits begin with draws 0, 1, ... of their seed; truths of the same seed are none of them, and simulate --prior shows those truths. */
+/* Fits begin with draws 0, 1, ... of their seed; truths of the same seed are none of them, and simulate
+ * --prior shows those truths. */
 static void truths_are_no_starts(void) {
   enum { N = 4000 };
   atvi_loaded l;

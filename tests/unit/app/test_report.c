@@ -163,7 +163,8 @@ static int connect_to(int port) {
   return fd;
 }
 
-/* Clients that say nothing, and one that does not take its answer, keep nobody waiting; nor does the server spin without descriptors. */
+/* Clients that say nothing, and one that does not take its answer, keep nobody waiting; nor does the server
+ * spin without descriptors. */
 static void nobody_waits_for_others(void) {
   enum { IDLE = 40, PAGE = 8 << 20 };
   char dir[] = "/tmp/atvi-serve-XXXXXX", answer[4096], own[32], request[128], *page = malloc(PAGE + 1);

@@ -127,7 +127,8 @@ static atvi_sbc ranked(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n)) {
 }
 
 static atvi_idx even(atvi_idx r, atvi_idx n) { return r * 100 / n; }
-/* Truths are normal, posteriors have 0.8 of their sd: a quantile u of the truth has the rank of Phi(Phi^-1(u) / 0.8). */
+/* Truths are normal, posteriors have 0.8 of their sd: a quantile u of the truth has the rank of Phi(Phi^-1(u)
+ * / 0.8). */
 static atvi_idx narrow(atvi_idx r, atvi_idx n) {
   double z = atvi_math_ndtri(((double)r + 0.5) / (double)n) / 0.8;
   return (atvi_idx)(99 * exp(atvi_math_log_ndtr(z)) + 0.5);
@@ -210,8 +211,9 @@ static void many_quantities_can_be_told_no(void) {
   end();
 }
 
-/* The normal scores of (k + 1/2) / 100 have mean square 0.98731, not 1: with it, uniform ranks have p-values that are about uniform even where
- * there are many. Of 300 sets of 4000, at 10 %: 30 +- 5.2; without it about half of them would be below. */
+/* The normal scores of (k + 1/2) / 100 have mean square 0.98731, not 1: with it, uniform ranks have p-values
+ * that are about uniform even where there are many. Of 300 sets of 4000, at 10 %: 30 +- 5.2; without it about
+ * half of them would be below. */
 static void spread_of_uniform_ranks(void) {
   enum { N = 4000, SETS = 300 };
   const double unit = atvi_app_sbc_mean_square();
@@ -297,8 +299,8 @@ static double flagged(const atvi_ecdf *e, atvi_idx n, double level, double facto
   return (double)found / sets;
 }
 
-/* What is said to be noticed four times in five is. Both sides have Monte Carlo errors of 0.02, and the factor is found to 1.6 %, which is
- * 0.03 of power. */
+/* What is said to be noticed four times in five is. Both sides have Monte Carlo errors of 0.02, and the
+ * factor is found to 1.6 %, which is 0.03 of power. */
 static void noticed_as_often_as_said(void) {
   enum { N = 60, SETS = 400 };
   const double level = 0.01 / 4;

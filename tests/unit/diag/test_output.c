@@ -211,7 +211,8 @@ static void table_is_aligned_and_rounded(void) {
   world_free(&w);
 }
 
-/* Half of level is from few draws with large weights far out: it is worth less than the weights by themselves. */
+/* Half of level is from few draws with large weights far out: it is worth less than the weights by
+ * themselves. */
 static void the_least_of_effective_sizes(void) {
   world w = world_new(1, 3000, true);
   double ess;

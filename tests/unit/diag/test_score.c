@@ -5,8 +5,8 @@
 
 enum { B = 400 };
 
-/* Two observed series and a state. Predictive draws are spread evenly over [centre - 10, centre + 10], so that the shortest interval with
- * 95 % of them is 19 long, and their variance is that of the even spread. */
+/* Two observed series and a state. Predictive draws are spread evenly over [centre - 10, centre + 10], so
+ * that the shortest interval with 95 % of them is 19 long, and their variance is that of the even spread. */
 typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;

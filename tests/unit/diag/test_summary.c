@@ -87,8 +87,8 @@ static void independent_and_weighted_draws(void) {
   world_free(&w);
 }
 
-/* Draws of N(m, s) with weights exp(c z) are draws of N(m + c s, s): everything that a summary says must be of that
- * one. Tolerances are 4 standard errors with the effective size, n exp(-c^2). */
+/* Draws of N(m, s) with weights exp(c z) are draws of N(m + c s, s): everything that a summary says must be
+ * of that one. Tolerances are 4 standard errors with the effective size, n exp(-c^2). */
 static void weights_count_in_every_number(void) {
   const double c = 0.5, m = 2.385, s = 0.731;
   world w = world_new(1, 40000, true);
@@ -103,8 +103,9 @@ static void weights_count_in_every_number(void) {
   CHECK(isnan(a->rhat));
   /* sum w^2 (x - mean)^2 has the law of N(m + 2 c s, s): s^2 + c^2 s^2 */
   CHECK_REL(a->ess_bulk, n / (1 + c * c), 0.1);
-  /* high values have the large weights: the upper quantile is known worse. With y the draw in its sds from the new mean,
-   * sum w^2 (I - p)^2 = p^2 Phi(q - c) + (1 - p)^2 Phi(c - q), q = 1.6449, p = 0.95 for I = (y <= q) */
+  /* high values have the large weights: the upper quantile is known worse. With y the draw in its sds from
+   * the new mean, sum w^2 (I - p)^2 = p^2 Phi(q - c) + (1 - p)^2 Phi(c - q), q = 1.6449, p = 0.95 for I = (y
+   * <= q) */
   const double q = 1.644854, above = 0.5 * erfc((q - c) / sqrt(2.0));
   CHECK_REL(a->ess_tail, n * 0.0475 / (0.05 * 0.05 * (1 - above) + 0.95 * 0.95 * above), 0.1);
   CHECK_REL(sum->col[1].ess_bulk, n, 0.1); /* independent of the weights */
@@ -121,7 +122,8 @@ static void weights_count_in_every_number(void) {
   world_free(&w);
 }
 
-/* Weights that k-hat > 0.5 makes doubtful have larger errors; those that it refuses tell nothing about errors. */
+/* Weights that k-hat > 0.5 makes doubtful have larger errors; those that it refuses tell nothing about
+ * errors. */
 static void khat_and_errors(void) {
   world w = world_new(1, 4000, true);
   w.d->made->method = "atvi", w.d->made->steps = 700;
@@ -179,8 +181,8 @@ static void reaching_a_bound(void) {
     }
 }
 
-/* Densities that vanish at a bound or nearly so, also where they rise from it steeply or where tails are long; and one that is cut at half of its
- * height, of draws too few to show it and of enough. */
+/* Densities that vanish at a bound or nearly so, also where they rise from it steeply or where tails are
+ * long; and one that is cut at half of its height, of draws too few to show it and of enough. */
 static void bounds_that_do_not_cut(void) {
   static const struct {
     int shape;

@@ -462,7 +462,8 @@ static void own_messages_come_last(void) {
   world_free(&w);
 }
 
-/* The verdict is as bad as the most severe message, wherever it comes from, and the first of those is the reason. */
+/* The verdict is as bad as the most severe message, wherever it comes from, and the first of those is the
+ * reason. */
 static void the_most_severe_message_decides(void) {
   static const atvi_severity last[] = {ATVI_NOTE, ATVI_WARNING, ATVI_SERIOUS};
   for (int k = 0; k < 3; k++) {
@@ -496,8 +497,8 @@ static void exact_chains(void) {
   world_free(&w);
 }
 
-/* A good k-hat does not save weights of which one outweighs the others, or that contradict each other; what the largest
- * was is not known of older files. */
+/* A good k-hat does not save weights of which one outweighs the others, or that contradict each other; what
+ * the largest was is not known of older files. */
 static void weights_that_contradict(void) {
   world w = world_new(1, 4000, true);
   atvi_made *m = w.d->made;

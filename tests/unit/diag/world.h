@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws with known properties for the tests of diag: "level" is normal(2.385, 0.731), "share" on [0, 1] the mean of
- * four uniform numbers, which stays away from its bounds (world_flat makes it uniform), "twice" = 2 level is derived. All independent, made by a small generator of its own. */
+/* Draws with known properties for the tests of diag: "level" is normal(2.385, 0.731), "share" on [0, 1] the
+ * mean of four uniform numbers, which stays away from its bounds (world_flat makes it uniform), "twice" = 2
+ * level is derived. All independent, made by a small generator of its own. */
 #ifndef ATVI_TEST_DIAG_WORLD_H
 #define ATVI_TEST_DIAG_WORLD_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One draw through a flow, in plain scalar C from the formulas as published: masks as conditions, the spline by Durkan's
- * equations 4 and 5, softplus slopes. The oracle of the kernels; shares only the layout of theta with them. */
+/* One draw through a flow, in plain scalar C from the formulas as published: masks as conditions, the spline
+ * by Durkan's equations 4 and 5, softplus slopes. The oracle of the kernels; shares only the layout of theta
+ * with them. */
 #ifndef ATVI_TEST_FLOW_REFERENCE_H
 #define ATVI_TEST_FLOW_REFERENCE_H
 

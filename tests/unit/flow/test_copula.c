@@ -101,7 +101,8 @@ static void without_g_and_h_it_is_normal(void) {
   world_free(&o);
 }
 
-/* Integral over x = sinh(s): the trapezoid rule converges exponentially for smooth functions on the whole line; beyond
+/* Integral over x = sinh(s): the trapezoid rule converges exponentially for smooth functions on the whole
+ * line; beyond
  * |s| = 30 there is nothing left of tails as heavy as these. */
 static void density_in_one_dimension_integrates_to_one(void) {
   const double gs[] = {0, 0.8, -2.1, 0.4}, hs[] = {0, 0.1, 0.35, 0.6};
@@ -141,8 +142,9 @@ static void density_in_two_dimensions_integrates_to_one(void) {
   world_free(&o);
 }
 
-/* g and h all over their range, psi up to eight deviations: fwd is finite, its slopes too, and log_q finds the way back
- * wherever the margin is not so flat that x has lost psi: an error of 1e-16 |x| in x is one of that over dx/dpsi in psi. */
+/* g and h all over their range, psi up to eight deviations: fwd is finite, its slopes too, and log_q finds
+ * the way back wherever the margin is not so flat that x has lost psi: an error of 1e-16 |x| in x is one of
+ * that over dx/dpsi in psi. */
 static void inverts_over_the_whole_range(void) {
   world o;
   world_new(&o, 1, 1);
@@ -184,8 +186,8 @@ static void stays_finite_when_absurd(void) {
   world_free(&o);
 }
 
-/* Two coordinates tied together up to 1e-6: the usual form of Woodbury loses twelve digits, ours none that x has. A third
- * factor parallel to the others would break an unguarded Cholesky. */
+/* Two coordinates tied together up to 1e-6: the usual form of Woodbury loses twelve digits, ours none that x
+ * has. A third factor parallel to the others would break an unguarded Cholesky. */
 static void strong_dependence_is_accurate(void) {
   world o;
   world_new(&o, 3, 3);
@@ -239,7 +241,8 @@ static void starts_with_unit_variances(void) {
 
 enum { DRAWS = 64, STEPS = 1500 };
 
-/* x1 = e^{u1} - 1, x2 = u2, u normal with deviations 0.5 and 0.8 and correlation -0.9; log density and gradient. */
+/* x1 = e^{u1} - 1, x2 = u2, u normal with deviations 0.5 and 0.8 and correlation -0.9; log density and
+ * gradient. */
 static double target(double x1, double x2, double *d1, double *d2) {
   const double r = -0.9, u = log1p(x1) / 0.5, v = x2 / 0.8, c = 1 - r * r;
   const double du = -(u - r * v) / c, dv = -(v - r * u) / c;

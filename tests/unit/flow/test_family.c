@@ -176,8 +176,8 @@ static void a_draw_does_not_see_its_batch(void) {
   }
 }
 
-/* The flow starts at it exactly. The copula: loadings of 0.1 and h = 0.001 move the log density of these draws, at most
- * four deviations out, by tenths. */
+/* The flow starts at it exactly. The copula: loadings of 0.1 and h = 0.001 move the log density of these
+ * draws, at most four deviations out, by tenths. */
 static void starts_near_the_standard_normal(void) {
   for (int kind = 0; kind < KINDS; kind++) {
     world o = world_new(kind, 0);

@@ -72,8 +72,8 @@ static void agrees_with_the_reference(void) {
   }
 }
 
-/* The inverse is as good as the flow is well-conditioned: errors grow with the slopes of the coordinates before. So wild
- * parameters go with few coordinates and layers, and mild ones with many. */
+/* The inverse is as good as the flow is well-conditioned: errors grow with the slopes of the coordinates
+ * before. So wild parameters go with few coordinates and layers, and mild ones with many. */
 static void inverse_undoes_forward(void) {
   const struct {
     int layers;
@@ -161,8 +161,8 @@ static void log_determinant_is_that_of_the_jacobian(void) {
   }
 }
 
-/* Integral of the density over a grid in x: midpoints of a function that vanishes at the ends. Its kinks at knots leave
- * an error of the order of the step squared. */
+/* Integral of the density over a grid in x: midpoints of a function that vanishes at the ends. Its kinks at
+ * knots leave an error of the order of the step squared. */
 static double mass(world *o, double half, atvi_idx n) {
   const atvi_idx d = o->d;
   double step = 2 * half / (double)n, sum = 0;
@@ -275,7 +275,8 @@ static void a_draw_does_not_feel_its_batch(void) {
   world_free(&o);
 }
 
-/* Spread 4 drives the scale to its bound, bins to their smallest and slopes to theirs; draws stay finite, even far out. */
+/* Spread 4 drives the scale to its bound, bins to their smallest and slopes to theirs; draws stay finite,
+ * even far out. */
 static void nothing_explodes(void) {
   atvi_flow_shape s = small(3, 53);
   s.layers = 6;

@@ -44,8 +44,8 @@ static double largest(atvi_idx n, const double *x) {
   return top;
 }
 
-/* log dx/dz has a kink where a draw passes a knot, and differences are wrong across one. With these seeds at most a
- * few parameters move a draw that far; all others must agree. */
+/* log dx/dz has a kink where a draw passes a knot, and differences are wrong across one. With these seeds at
+ * most a few parameters move a draw that far; all others must agree. */
 static void check_slopes(const world *o, const functional *u, bool inverse, double *at, const double *in,
                          atvi_idx n, const double *grad) {
   const double tol = 1e-6 * (1 + largest(n, grad));

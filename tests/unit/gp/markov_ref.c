@@ -124,7 +124,8 @@ static void gradient(const dense *o, double *par_bar, double *resid_bar) {
     }
 }
 
-/* Conditional mean[n] of term k, or of all (k < 0), its variance var[n] and covariance cov[n][n]; each may be NULL. */
+/* Conditional mean[n] of term k, or of all (k < 0), its variance var[n] and covariance cov[n][n]; each may be
+ * NULL. */
 static void condition(const dense *o, int k, double *mean, double *var, double *cov) {
   const atvi_idx u = o->u;
   for (atvi_idx i = 0; i < o->n; i++) {

@@ -196,8 +196,8 @@ static void points_do_not_meet(void) {
   scene_free(&s);
 }
 
-/* Products with packed matrices and their transposes, of sizes around the width of a panel. A block has no byte more than
- * atvi_gp_em_packed_size says, so that the sanitizer sees who reads beyond. */
+/* Products with packed matrices and their transposes, of sizes around the width of a panel. A block has no
+ * byte more than atvi_gp_em_packed_size says, so that the sanitizer sees who reads beyond. */
 static void products_are_those_of_plain_loops(void) {
   static const atvi_idx size[] = {1, 11, 12, 13, 24, 31};
   enum { SIZES = 6, MOST = 31 };
@@ -259,7 +259,8 @@ static void steady_state_allocates_nothing(void) {
   scene_free(&s);
 }
 
-/* A basis that keeps nearly all changes nearly nothing, in few columns; the likelihood is that of all outputs. */
+/* A basis that keeps nearly all changes nearly nothing, in few columns; the likelihood is that of all
+ * outputs. */
 static void basis_keeps_what_it_says(void) {
   atvi_em_opts o = some_opts(ATVI_EM_MATERN52);
   scene all = scene_new(o, M, NULL);

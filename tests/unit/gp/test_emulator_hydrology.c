@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* 400 runs of a hydrological simulator, 480 hours each, with the estimates that were published with them. Skipped where the data are missing. */
+/* 400 runs of a hydrological simulator, 480 hours each, with the estimates that were published with them.
+ * Skipped where the data are missing. */
 #include "emulator_world.h"
 #include "io/csv.h"
 #include <unistd.h>

@@ -75,7 +75,8 @@ static void basis_is_left_out_too(void) {
   CHECK(some.q2 < all.q2 &&
         some.q2 > all.q2 - 0.0015); /* what the basis leaves out, 0.1 % at most, is error */
   atvi_gp_emulator_free(em);
-  /* A coarse one whose error is nearly all its own: it is in the variance, or intervals would hold less than half. */
+  /* A coarse one whose error is nearly all its own: it is in the variance, or intervals would hold less than
+   * half. */
   atvi_gp_em_defaults(&o);
   o.starts = 2, o.basis = 0.9;
   CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
@@ -199,7 +200,8 @@ static void indices_of_a_linear_function(void) {
   atvi_ctx_free(ctx);
 }
 
-/* sin a + 7 sin^2 b + 0.1 c^4 sin a on [-pi, pi]^3 (Ishigami and Homma 1990): strong interaction, exact indices. */
+/* sin a + 7 sin^2 b + 0.1 c^4 sin a on [-pi, pi]^3 (Ishigami and Homma 1990): strong interaction, exact
+ * indices. */
 static void indices_of_ishigami(void) {
   enum { RUNS = 300 };
   double pi = acos(-1.0), first[3], total[3];

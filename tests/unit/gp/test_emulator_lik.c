@@ -161,7 +161,8 @@ static void finds_the_values_that_made_the_runs(void) {
     const atvi_em_info *f = atvi_gp_emulator_info(em);
     CHECK(f->log_lik > truth &&
           f->log_lik < truth + 12); /* twice the difference is chi squared with 5 degrees */
-    /* 6400 numbers, some 0.02 on the log scale for what acts at every point, 0.1 for a length of many spacings. */
+    /* 6400 numbers, some 0.02 on the log scale for what acts at every point, 0.1 for a length of many
+     * spacings. */
     CHECK_ABS(log(f->length[0] / length[0]), 0, 0.25);
     CHECK_ABS(log(f->length[1] / length[1]), 0, 0.4);
     CHECK_ABS(log(f->nugget / o.nugget), 0, 0.5);

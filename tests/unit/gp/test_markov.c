@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Against the dense reference. Tolerances: the two differ by rounding times the condition of the covariance, below 1e6 in these
- * problems, so 1e-10 is what a right formula reaches and no wrong one. */
+/* Against the dense reference. Tolerances: the two differ by rounding times the condition of the covariance,
+ * below 1e6 in these problems, so 1e-10 is what a right formula reaches and no wrong one. */
 #include "unit/gp/markov_ref.h"
 #include "gp/markov_detail.h"
 #include "math/rng.h"
@@ -100,7 +100,8 @@ static void reference(atvi_ctx *ctx, const problem *p, int lane, markov_dense *d
   CHECK_OK(markov_ref(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, par, resid, d));
 }
 
-/* Times such as 40000.3 are rounded, by 4e-12 for steps of 0.1: the dense sum sees it, the grid that is found to be regular does not. */
+/* Times such as 40000.3 are rounded, by 4e-12 for steps of 0.1: the dense sum sees it, the grid that is found
+ * to be regular does not. */
 static double slack(grid g) { return g == DECIMAL ? 100 : 1; }
 
 static void close_to(const char *what, const problem *p, grid g, double a, double b, double scale,

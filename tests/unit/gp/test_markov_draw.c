@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws: moments against the dense covariance, in standard errors. 6000 draws; with about 400 moments per case a correct
- * program exceeds 5 standard errors once in 4000 cases, and the seeds are fixed. */
+/* Draws: moments against the dense covariance, in standard errors. 6000 draws; with about 400 moments per
+ * case a correct program exceeds 5 standard errors once in 4000 cases, and the seeds are fixed. */
 #include "unit/gp/markov_ref.h"
 #include "gp/markov_detail.h"
 #include "math/rng.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Small expressions over inputs of kind 0, one for every operation, with a point inside its domain: shared by the
- * tests of values, derivatives and programs. */
+/* Small expressions over inputs of kind 0, one for every operation, with a point inside its domain: shared by
+ * the tests of values, derivatives and programs. */
 #ifndef ATVI_TESTS_GRAPH_EXPRS_H
 #define ATVI_TESTS_GRAPH_EXPRS_H
 

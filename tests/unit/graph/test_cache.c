@@ -345,7 +345,8 @@ static void two_first_runs_at_once(void) {
   end();
 }
 
-/* A run killed while compiling leaves its folder, never a bad entry; an hour later it is swept up, in the cache and elsewhere. */
+/* A run killed while compiling leaves its folder, never a bad entry; an hour later it is swept up, in the
+ * cache and elsewhere. */
 static void killed_runs_leave_no_entry(void) {
   begin();
   char script[128], command[256];

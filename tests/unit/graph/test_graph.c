@@ -317,7 +317,8 @@ static void deep_graphs_do_not_recurse(void) {
   end();
 }
 
-/* log y of an expression y, and its slope, at x where y itself is 0 or infinite. b is a coefficient of any sign. */
+/* log y of an expression y, and its slope, at x where y itself is 0 or infinite. b is a coefficient of any
+ * sign. */
 static void logarithms_of_exponentials(void) {
   begin();
   atvi_node x = in(0), b = in(1), one = con(1), ex = op1(ATVI_OP_EXP, x);
@@ -408,7 +409,8 @@ static void memory_failure_marks_the_graph(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* An element by its number: constants fold, values and derivatives are those of the element, lists move into inputs of another kind. */
+/* An element by its number: constants fold, values and derivatives are those of the element, lists move into
+ * inputs of another kind. */
 static void elements_are_picked(void) {
   begin();
   enum { N = 11 };

@@ -406,7 +406,8 @@ static void constants_are_multiplied_by(void) {
   end();
 }
 
-/* Lists of many lengths, an index in every lane and one for all, also beyond the ends; adjoints scattered and written out. */
+/* Lists of many lengths, an index in every lane and one for all, also beyond the ends; adjoints scattered and
+ * written out. */
 static void elements_of_lists(void) {
   begin();
   static const int SIZE[] = {2, 3, 4, 5, 6, 7, 8, 60};

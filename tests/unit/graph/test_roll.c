@@ -147,7 +147,8 @@ static void hierarchies_become_loops(void) {
   end();
 }
 
-/* Terms in any order, numbers of their own, inputs that all lanes share, truths across loops, sums of every kind. */
+/* Terms in any order, numbers of their own, inputs that all lanes share, truths across loops, sums of every
+ * kind. */
 static void irregular_copies(void) {
   begin();
   enum { N = 300 };
@@ -187,7 +188,8 @@ static void irregular_copies(void) {
   end();
 }
 
-/* Copies that read one of two values of a loop, or of that and another: the category of a row picks its linear predictor. */
+/* Copies that read one of two values of a loop, or of that and another: the category of a row picks its
+ * linear predictor. */
 static void values_picked_by_copies(void) {
   begin();
   enum { N = 60 };

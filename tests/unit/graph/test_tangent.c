@@ -71,7 +71,8 @@ static void of_every_operation(void) {
   }
 }
 
-/* Shared results, products that become one step with a sum, divisions by a common denominator, uniform slots, added results. */
+/* Shared results, products that become one step with a sum, divisions by a common denominator, uniform slots,
+ * added results. */
 static void through_a_graph(void) {
   begin();
   atvi_node a = in(0), b = in(1), u = atvi_graph_input(g, 1, 1), p = op2(ATVI_OP_MUL, a, b);
@@ -97,7 +98,8 @@ static void through_a_graph(void) {
   end();
 }
 
-/* The element that is picked, the side that is taken, the first of two that tie; nothing else, however singular. */
+/* The element that is picked, the side that is taken, the first of two that tie; nothing else, however
+ * singular. */
 static void where_it_branches(void) {
   begin();
   atvi_node list[5];

@@ -179,8 +179,9 @@ static void add_row(sums *s, double x, double y) {
   s->x += x, s->y += y, s->xx += x * x, s->xy += x * y, s->yy += y * y;
 }
 
-/* log of the integral over all but tau, and the mean and square of m. Given tau all is normal: of each group y has mean 1.5 + m x and
- * covariance 0.25 I + 0.16 1 1' + tau^2 x x', which is inverted one rank after the other. */
+/* log of the integral over all but tau, and the mean and square of m. Given tau all is normal: of each group
+ * y has mean 1.5 + m x and covariance 0.25 I + 0.16 1 1' + tau^2 x x', which is inverted one rank after the
+ * other. */
 static double given_tau(const sums *group, double tau, double *m, double *m2) {
   double p = 1 / 9.0, q = 0, log_z = -log(3.0);
   for (const sums *s = group; s < group + GROUPS; s++) {
@@ -230,7 +231,8 @@ static void neck(void) {
       all += w;
       below += d->x[d->n + j] < 0.03 ? w : 0;
     }
-    /* No training: units climb, and draws of tau reach the neck. Without either k-hat is above 0.55 with some of the seeds. */
+    /* No training: units climb, and draws of tau reach the neck. Without either k-hat is above 0.55 with some
+     * of the seeds. */
     CHECK(d->made->steps == 0 && d->made->khat < 0.5);
     CHECK_ABS(d->made->log_evidence, log_z, 4 * d->made->log_evidence_se + 1e-3);
     CHECK_ABS(mean(d, 0), sum[0], 0.08 * m_sd);
@@ -368,7 +370,8 @@ enum { LABS = 40 };
 
 static double value_of(int i, int k) { return 3 + 1.3 * sin(1.9 * i + 0.4) + 0.7 * cos(2.7 * i + 5.1 * k); }
 
-/* Log likelihood of groups with one value, and of every fourth with two, that have normal means: in closed form. */
+/* Log likelihood of groups with one value, and of every fourth with two, that have normal means: in closed
+ * form. */
 static double log_lik(double mu, double tau, double sigma) {
   double sum = 0, t2 = tau * tau, s2 = sigma * sigma;
   for (int i = 1; i <= LABS; i++) {

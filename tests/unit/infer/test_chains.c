@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver of chains, with a method whose states are known: independent draws, and the iteration number as log prior. */
+/* The driver of chains, with a method whose states are known: independent draws, and the iteration number as
+ * log prior. */
 #include "infer/chains.h"
 #include "math/rng.h"
 #include "toys.h"
@@ -114,7 +115,8 @@ static void done_with(atvi_draws *d) {
   CHECK_INT(test_live, 0);
 }
 
-/* Warm-up is asked until it has enough; then come checkpoints a fifth apart, of which two in a row must be good. */
+/* Warm-up is asked until it has enough; then come checkpoints a fifth apart, of which two in a row must be
+ * good. */
 static void ends_after_two_good_checkpoints(void) {
   method t = {.lost = -1, .stuck = 150};
   atvi_chains_opts o = atvi_infer_chains_defaults();
@@ -194,7 +196,8 @@ static atvi_status begin_apart(void *self, const atvi_starts *s, atvi_idx *index
   return ATVI_OK;
 }
 
-/* A chain that never came to where the others are is left out if its region holds next to nothing, and only then. */
+/* A chain that never came to where the others are is left out if its region holds next to nothing, and only
+ * then. */
 static void chains_that_do_not_arrive_are_left_out(void) {
   for (int wide = 0; wide < 2; wide++) {
     away_sd = wide ? 1e4 : 1; /* e^-9 of the density on a region 1e4 times as wide: 55 % of the mass */

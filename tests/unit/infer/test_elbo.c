@@ -106,9 +106,10 @@ static atvi_cloud keep_failed(world *w, uint32_t scramble, atvi_idx *n) {
   return c;
 }
 
-/* The ELBO at fixed base draws is smooth but for the curvature of a spline, which jumps at its knots: a draw within h of one gives an
- * error of h. log pi reaches 100 and more: rounding of 1e-14 over h. The gradient of the logarithm of the share that succeeds is, as
- * the score has mean zero, minus that of log q at failed draws, summed, over the number of good ones. */
+/* The ELBO at fixed base draws is smooth but for the curvature of a spline, which jumps at its knots: a draw
+ * within h of one gives an error of h. log pi reaches 100 and more: rounding of 1e-14 over h. The gradient of
+ * the logarithm of the share that succeeds is, as the score has mean zero, minus that of log q at failed
+ * draws, summed, over the number of good ones. */
 static void elbo_gradient_is_right(void) {
   const double h = 1e-5;
   for (int kind = 0; kind < 6; kind++) {
@@ -145,7 +146,8 @@ static void elbo_gradient_is_right(void) {
   }
 }
 
-/* From the second gradient on a draw's own is held to the limit; without one the same batch gives the same twice. */
+/* From the second gradient on a draw's own is held to the limit; without one the same batch gives the same
+ * twice. */
 static void outliers_are_held(void) {
   double norm[2][2] = {{0}};
   for (int k = 0; k < 2; k++) {
@@ -233,8 +235,9 @@ static atvi_idx shift_of(world *w, double *by) {
   return -1;
 }
 
-/* q = N(0, 1), p = N(1/2, 1): the forward divergence wants +1/2 for the mean of q. Weights times the full gradient, which is that of
- * log pi alone for a shift, want 0. Weights have a variance of e^{1/4} - 1: standard errors below 0.01 for 4096 draws. */
+/* q = N(0, 1), p = N(1/2, 1): the forward divergence wants +1/2 for the mean of q. Weights times the full
+ * gradient, which is that of log pi alone for a shift, want 0. Weights have a variance of e^{1/4} - 1:
+ * standard errors below 0.01 for 4096 draws. */
 static void forward_gradient_is_that_of_the_forward_divergence(void) {
   toy t = {.lik = half_normal, .no_prior = true};
   atvi_flow_shape shape = {.d = 1, .layers = 2, .bins = 2, .hidden = 3, .box = 3, .seed = 1};
@@ -267,8 +270,8 @@ static void forward_gradient_is_that_of_the_forward_divergence(void) {
   }
 }
 
-/* In general: weights times the path gradient is, in expectation, minus the gradient of -sum w log q at fixed draws. Sobol points of a smooth
- * integrand; the draws are moved by less than their spread. */
+/* In general: weights times the path gradient is, in expectation, minus the gradient of -sum w log q at fixed
+ * draws. Sobol points of a smooth integrand; the draws are moved by less than their spread. */
 static void forward_gradient_agrees_with_fixed_draws(void) {
   toy t = {.lik = toy_chain};
   const double h = 1e-4;
@@ -325,8 +328,9 @@ static void densities_agree_with_draws(void) {
   }
 }
 
-/* The guarded density in one dimension integrates to one, and its draws have its moments. Trapezoids of 0.002; the density has
- * jumps in its second derivative at knots. Draws: 16 384 Sobol points, the stretched ones a sixteenth of them. */
+/* The guarded density in one dimension integrates to one, and its draws have its moments. Trapezoids of
+ * 0.002; the density has jumps in its second derivative at knots. Draws: 16 384 Sobol points, the stretched
+ * ones a sixteenth of them. */
 static void guarded_density_is_one(void) {
   for (int guard = 0; guard < 2; guard++) {
     toy t = {.lik = toy_unit};

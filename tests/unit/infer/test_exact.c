@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The exact sampler: its moves leave the posterior as it is, whatever q is; whole runs give means, shares and evidence within four of
- * their own standard errors. Each target is run with several seeds: a few hundred comparisons, of which a right program fails one in
- * a hundred times, and then with every seed the same on the same machine. */
+/* The exact sampler: its moves leave the posterior as it is, whatever q is; whole runs give means, shares and
+ * evidence within four of their own standard errors. Each target is run with several seeds: a few hundred
+ * comparisons, of which a right program fails one in a hundred times, and then with every seed the same on
+ * the same machine. */
 #include "infer/fit.h"
 #include "infer/vi_exact.h"
 #include "moments.h"
@@ -160,7 +161,8 @@ static void truncated_run(void) {
 
 /* ---- a poor approximation ---- */
 
-/* One layer without a spline to speak of cannot follow a funnel. Components for what it misses would make it a good one. */
+/* One layer without a spline to speak of cannot follow a funnel. Components for what it misses would make it
+ * a good one. */
 static atvi_vi_opts poor(void) {
   atvi_vi_opts o = atvi_infer_vi_defaults();
   o.seek_modes = false;
@@ -253,8 +255,8 @@ static void count(tally *a, double x, double y) {
   for (int k = 0; k < 5; k++) a->sum[k] += f[k], a->sq[k] += f[k] * f[k];
 }
 
-/* Exact draws of the banana are moved; q is two untrained components that have little to do with it. Draws after ITER iterations are as
- * independent of each other as before, and must have the same law. */
+/* Exact draws of the banana are moved; q is two untrained components that have little to do with it. Draws
+ * after ITER iterations are as independent of each other as before, and must have the same law. */
 static void moves_leave_the_target_alone(void) {
   enum { ITER = 12, L = ATVI_LANES };
   toy t = {.lik = banana, .no_prior = true};
@@ -311,7 +313,8 @@ static void moves_leave_the_target_alone(void) {
   inside_free(w);
 }
 
-/* The same with a trained q, whose tails are too short: draws in the tail must neither drain away nor pile up. */
+/* The same with a trained q, whose tails are too short: draws in the tail must neither drain away nor pile
+ * up. */
 static void tails_stay_as_they_are(void) {
   enum { ITER = 30, L = ATVI_LANES };
   toy t = {.lik = banana, .no_prior = true};
@@ -429,7 +432,8 @@ static double narrow(const toy *t, const double *x, double *g, atvi_outcome *o) 
   return sum;
 }
 
-/* A q that was hardly trained is nowhere near a narrow posterior. The chains get there, and the evidence, which needs both, is not made up. */
+/* A q that was hardly trained is nowhere near a narrow posterior. The chains get there, and the evidence,
+ * which needs both, is not made up. */
 static void evidence_is_not_made_up(void) {
   toy t = {.lik = narrow};
   atvi_vi_opts o = atvi_infer_vi_defaults();

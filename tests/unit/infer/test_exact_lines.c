@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Updates along lines, and what they are for: the neck of a hierarchical model, which the flow does not reach. */
+/* Updates along lines, and what they are for: the neck of a hierarchical model, which the flow does not
+ * reach. */
 #include "infer/vi_exact.h"
 #include "moments.h"
 #include "vi_world.h"
@@ -87,8 +88,8 @@ static void lines_leave_the_target_alone(void) {
   stand_free(&s);
 }
 
-/* q is the standard normal distribution. Where it has no mass to speak of (log w is 300) chains come back, by heavy-tailed jumps alone: the
- * step allows no local move. */
+/* q is the standard normal distribution. Where it has no mass to speak of (log w is 300) chains come back, by
+ * heavy-tailed jumps alone: the step allows no local move. */
 static double wide_end(const toy *t, const double *x, double *g, atvi_outcome *o) {
   (void)t, (void)o;
   double r2 = x[0] * x[0] + x[1] * x[1];
@@ -114,7 +115,8 @@ static void heavy_jumps_come_back(void) {
   stand_free(&s);
 }
 
-/* Points on a line have no covariance: no correlations then; and points that are one point have lines as well. */
+/* Points on a line have no covariance: no correlations then; and points that are one point have lines as
+ * well. */
 static void spread_of_few_points(void) {
   toy t = {.lik = neck, .no_prior = true};
   stand s;
@@ -135,7 +137,8 @@ static void spread_of_few_points(void) {
 
 static const double Y[8] = {28, 8, -3, 7, -1, 1, 18, 12}, S[8] = {15, 10, 16, 11, 9, 11, 10, 18};
 
-/* x: mu, tau, theta. The prior says N(0, 10) of theta, which takes no part in the model: the likelihood takes it back. */
+/* x: mu, tau, theta. The prior says N(0, 10) of theta, which takes no part in the model: the likelihood takes
+ * it back. */
 #define LOOSE 10.0
 
 static double schools(const toy *t, const double *x, double *g, atvi_outcome *o) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one call of the library: what it refuses, what it hands to which method, and that contexts are independent. */
+/* The one call of the library: what it refuses, what it hands to which method, and that contexts are
+ * independent. */
 #include "atvi/fit.h"
 #include "infer/fit.h"
 #include "toys.h"

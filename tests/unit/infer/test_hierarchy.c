@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Hierarchies: coordinates in which the prior has no dependence, what the data say of a parameter, and whole fits with exact
- * answers. */
+/* Hierarchies: coordinates in which the prior has no dependence, what the data say of a parameter, and whole
+ * fits with exact answers. */
 #include "infer/chains.h"
 #include "infer/space.h"
 #include "infer/vi.h"
@@ -86,7 +86,8 @@ static void check_gradient(const world *w) {
   }
 }
 
-/* All families, one below the other; expressions as arguments; a scale that depends on what it is the scale around. */
+/* All families, one below the other; expressions as arguments; a scale that depends on what it is the scale
+ * around. */
 static const char *const FAMILIES =
     "param mu ~ normal(0.3, 2)\nparam tau ~ halfcauchy(1.3)\nparam a ~ gamma(2, 1)\nparam b ~ lognormal(0, "
     "0.5)\n"
@@ -145,8 +146,8 @@ static void prior_has_no_dependence(void) {
   shut(w);
 }
 
-/* With normal data all but the scales are independent standard normals too, in the posterior: the coordinates of a theta know its data,
- * those of its region what its thetas leave, and so on up. */
+/* With normal data all but the scales are independent standard normals too, in the posterior: the coordinates
+ * of a theta know its data, those of its region what its thetas leave, and so on up. */
 static void normal_posterior_has_no_dependence(void) {
   points p;
   world w = open_model(with_data(THREE, THREE_DATA));
@@ -191,7 +192,8 @@ static void check_standard(const world *w, int k, const points *p) {
   }
 }
 
-/* Given their scale and where they begin, kin are independent standard normals in a normal posterior, whatever the scale. */
+/* Given their scale and where they begin, kin are independent standard normals in a normal posterior,
+ * whatever the scale. */
 static void kin_have_no_dependence(void) {
   points p;
   world w = open_model(with_data(KIN, KIN_DATA));
@@ -219,7 +221,8 @@ static const char *const CHAINS_DATA =
     "logp -8*(x1 - 1)^2 - 2*(x1 + x2 - 1.5)^2 - 8*(x2 + x3 + x4 - 3)^2 - 3*(w1 - 1)^2 - 6*(w2 + w3)^2 - "
     "5*w4^2\n";
 
-/* Given all else they are independent standard normals in a normal posterior, whatever slopes, intercepts and scales are. */
+/* Given all else they are independent standard normals in a normal posterior, whatever slopes, intercepts and
+ * scales are. */
 static void chains_have_no_dependence(void) {
   points p;
   world w = open_model(with_data(CHAINS, CHAINS_DATA));
@@ -276,7 +279,8 @@ static const char *const STANDARD = "index g = 1..4\nconst y[g] = [2.31, 1.12, 3
                                     "normal(0, 5)\nparam tau ~ halfnormal(2)\n"
                                     "param z[g] ~ normal(0, 1)\n";
 
-/* As if the same prior were written with mu and tau inside, whether elements are named one by one or picked by a row. */
+/* As if the same prior were written with mu and tau inside, whether elements are named one by one or picked
+ * by a row. */
 static void standard_parameters_know_their_use(void) {
   test_file("y.csv", "g,y\n1,2.31\n2,1.12\n3,3.07\n4,-0.4\n");
   static const char *const data[] = {
@@ -328,8 +332,8 @@ static void standard_parameters_in_other_places(void) {
   shut(w);
 }
 
-/* The terms of a sum and the steps of a walk are on a par. A scale that may change its sign, a parameter that others' priors depend on, a
- * prior that is not standard, and one with two scales do not count. */
+/* The terms of a sum and the steps of a walk are on a par. A scale that may change its sign, a parameter that
+ * others' priors depend on, a prior that is not standard, and one with two scales do not count. */
 static void standard_parameters_are_counted(void) {
   static const char *const text[] = {
       "param s ~ halfnormal(1)\nparam x ~ normal(0, 1)\nparam y ~ normal(0, 1)\nlogp -(s*x + s*y - 1)^2\n",
@@ -455,8 +459,9 @@ static void ar1_with_exact_answer(void) {
   shut(w);
 }
 
-/* A local level: a walk, its first value with a scale of its own, and a noise of unknown size, either of which may be 0. Given both all is
- * normal, so that the coordinates of the values are independent standard normal whatever the two scales are. */
+/* A local level: a walk, its first value with a scale of its own, and a noise of unknown size, either of
+ * which may be 0. Given both all is normal, so that the coordinates of the values are independent standard
+ * normal whatever the two scales are. */
 static const char *const LEVEL =
     "index k = 1..9\nconst y[k] = [0.31, 1.12, 0.87, 1.64, 2.18, 1.35, 1.21, 0.35, -0.42]\n"
     "param s ~ halfnormal(1)\nparam sigma ~ halfnormal(1)\n"
@@ -504,8 +509,9 @@ static void long_walk_is_turned(void) {
   shut(w);
 }
 
-/* Two scales, either of which may be near 0: a fiftieth of the posterior has tau below 0.2, where its density is finite and its logarithm has
- * an exponential tail. The answer is bench/trust's, by quadrature over both scales. */
+/* Two scales, either of which may be near 0: a fiftieth of the posterior has tau below 0.2, where its density
+ * is finite and its logarithm has an exponential tail. The answer is bench/trust's, by quadrature over both
+ * scales. */
 static const char *const LEVELS =
     "index r = 1..3\nindex g = 1..3\nconst y[r, g] = [[2.31, 1.12, 3.07], [-0.42, 0.35, 1.18], [4.21, 3.66, "
     "2.09]]\n"
@@ -529,7 +535,8 @@ static void three_levels(void) {
   shut(w);
 }
 
-/* Neal's funnel: v is N(0, 3), x given v N(0, e^v), so that its variance is e^4.5 and comes from draws with v near 9. */
+/* Neal's funnel: v is N(0, 3), x given v N(0, e^v), so that its variance is e^4.5 and comes from draws with v
+ * near 9. */
 static void funnel(void) {
   world w = open_model("param v ~ normal(0, 3)\nparam x[1..9] ~ normal(0, exp(v/2))\n");
   atvi_draws *d;
@@ -542,8 +549,9 @@ static void funnel(void) {
   shut(w);
 }
 
-/* Scale families have no closed form but for one: x ~ exponential(1/m), m ~ invgamma(3, 2), data k x: all conjugate. With logp -sum x / c
- * the integral over x is prod 1 / (1 + m / c); what is left is one-dimensional, and is summed. */
+/* Scale families have no closed form but for one: x ~ exponential(1/m), m ~ invgamma(3, 2), data k x: all
+ * conjugate. With logp -sum x / c the integral over x is prod 1 / (1 + m / c); what is left is
+ * one-dimensional, and is summed. */
 static void scales(void) {
   world w = open_model(
       "param m ~ invgamma(3, 2)\nparam x[1..6] ~ exponential(1/m)\nlogp -sum(i in 1..6: x[i])/0.7\n");
@@ -554,7 +562,8 @@ static void scales(void) {
     z += p;
     mean += p * m;
   }
-  /* k-hat is near its threshold, and whether a fit ends with a standard error of 0.003 or of 0.01 depends on rounding. */
+  /* k-hat is near its threshold, and whether a fit ends with a standard error of 0.003 or of 0.01 depends on
+   * rounding. */
   double sum = 0;
   int seeds = test_seeds(3, 3);
   for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) {

@@ -72,8 +72,8 @@ static double cov_at(const found *f, atvi_idx k, atvi_idx i, atvi_idx j) {
 }
 
 /* The chain in a wide box under the surjection, which is affine there: everything is exact. Correlations are
- * rho^|i - j|, the integral is (2 pi)^{5/2} prod s_j sqrt(1 - rho^2)^4 over the volume of the box. The map's shares at
- * the mode, 1 - e^{-20 * 1.6}, and the tails beyond the box are far below the tolerance. */
+ * rho^|i - j|, the integral is (2 pi)^{5/2} prod s_j sqrt(1 - rho^2)^4 over the volume of the box. The map's
+ * shares at the mode, 1 - e^{-20 * 1.6}, and the tails beyond the box are far below the tolerance. */
 static void normal_is_exact(void) {
   toy t = {.lik = toy_chain};
   toy_set(&t, 5, -20, 20);
@@ -95,7 +95,8 @@ static void normal_is_exact(void) {
   done_with(f);
 }
 
-/* N(0, I) with a N(0, 10^2) prior, no bounds: log pi and evidence. The map's scale is that of draws, and is of no matter. */
+/* N(0, I) with a N(0, 10^2) prior, no bounds: log pi and evidence. The map's scale is that of draws, and is
+ * of no matter. */
 static void normal_prior(void) {
   toy t = {.lik = toy_unit, .prior_sd = 10};
   toy_set(&t, 4, -HUGE_VAL, HUGE_VAL);
@@ -204,8 +205,8 @@ static double banana(const toy *t, const double *x, double *g, atvi_outcome *o) 
   return sum;
 }
 
-/* The evidence of a pair is 2 pi 0.1 / 64, less what the box cuts (x_0 < -sqrt 5: 0.7 %); Laplace's of a banana is a fair
- * guess in the box's coordinates. */
+/* The evidence of a pair is 2 pi 0.1 / 64, less what the box cuts (x_0 < -sqrt 5: 0.7 %); Laplace's of a
+ * banana is a fair guess in the box's coordinates. */
 static void banana_is_one(void) {
   static const char *const maps[] = {"probit", "surjection"};
   for (uint64_t seed = 1; seed <= 10; seed++)
@@ -225,8 +226,8 @@ static double flat(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return -3.21;
 }
 
-/* Under the probit map a uniform posterior is standard normal, exactly; under the surjection it is a plateau with
- * soft ends, wider than the floor of the curvature permits to say. */
+/* Under the probit map a uniform posterior is standard normal, exactly; under the surjection it is a plateau
+ * with soft ends, wider than the floor of the curvature permits to say. */
 static void flat_is_one(void) {
   toy t = {.lik = flat};
   toy_set(&t, 3, 1, 4);

@@ -59,7 +59,8 @@ static void correlated_normal(void) {
   }
 }
 
-/* A hundred normals with much in common: one direction of all coordinates, which no scale of a coordinate shows. */
+/* A hundred normals with much in common: one direction of all coordinates, which no scale of a coordinate
+ * shows. */
 static const char *const IN_COMMON =
     "index i = 1..100\nparam x[i] ~ normal(0, 100)\nlet m = sum(k in i: x[k])/100\n"
     "logp sum(k in i: -0.5*(x[k] - m)^2) - 50*(m/30)^2\n";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The metric of the No-U-Turn sampler: its map, and what it learns from places and gradients of normal posteriors. */
+/* The metric of the No-U-Turn sampler: its map, and what it learns from places and gradients of normal
+ * posteriors. */
 #include "infer/nuts_metric.h"
 #include "math/rng.h"
 #include "testing.h"
@@ -26,7 +27,8 @@ static void end(world *w) {
   atvi_ctx_free(w->ctx);
 }
 
-/* A normal posterior with scales from 0.1 to 10 and, along a direction of all coordinates, `ratio` times the variance: P = S^-1 (I - c e e') S^-1. */
+/* A normal posterior with scales from 0.1 to 10 and, along a direction of all coordinates, `ratio` times the
+ * variance: P = S^-1 (I - c e e') S^-1. */
 static double scale_at(atvi_idx d, atvi_idx j) { return pow(10, 2.0 * (double)j / (double)(d - 1) - 1); }
 
 static void gradient(atvi_idx d, double ratio, const double *x, double *g) {
@@ -35,7 +37,8 @@ static void gradient(atvi_idx d, double ratio, const double *x, double *g) {
   for (atvi_idx j = 0; j < d; j++) g[j] = -(x[j] / scale_at(d, j) - c * along) / scale_at(d, j);
 }
 
-/* Places that are spread by a fifth of what the posterior is, more here than there, as of chains that have only begun. */
+/* Places that are spread by a fifth of what the posterior is, more here than there, as of chains that have
+ * only begun. */
 static void places(atvi_idx d, atvi_idx n, double ratio, double *x, double *g) {
   for (atvi_idx b = 0; b < n; b++) {
     atvi_rng r = atvi_math_rng_at(7, 1, 0, (uint32_t)b);
@@ -47,7 +50,8 @@ static void places(atvi_idx d, atvi_idx n, double ratio, double *x, double *g) {
   }
 }
 
-/* Curvature of the posterior along y at the worst and the best of some directions: 1 where the metric is right. */
+/* Curvature of the posterior along y at the worst and the best of some directions: 1 where the metric is
+ * right. */
 static void curvatures(const atvi_nuts_metric *m, double ratio, double *least, double *most) {
   atvi_idx d = m->d;
   double y[MOST], x[MOST], g[MOST];
@@ -69,8 +73,8 @@ static void curvatures(const atvi_nuts_metric *m, double ratio, double *least, d
   }
 }
 
-/* Though the places themselves say nothing of how wide the posterior is. Exact where all directions are looked at, up to 64; a ratio of variances of 4 is a trajectory
- * that is twice as long. */
+/* Though the places themselves say nothing of how wide the posterior is. Exact where all directions are
+ * looked at, up to 64; a ratio of variances of 4 is a trajectory that is twice as long. */
 static void learns_a_normal(void) {
   static const atvi_idx dim[] = {3, 40, MOST};
   static double x[MOST * PLACES], g[MOST * PLACES];

@@ -4,7 +4,8 @@
 #include "infer/fit.h"
 #include "testing.h"
 
-/* Every option is read from text, differs from its default then, and goes back where its method does not take it. */
+/* Every option is read from text, differs from its default then, and goes back where its method does not take
+ * it. */
 static void values_are_read_from_text(void) {
   static const char *const text[][2] = {{"method", "ram"}, {"seed", "18446744073709551615"},
                                         {"ess", "2.5e3"},  {"max_seconds", "0.25"},

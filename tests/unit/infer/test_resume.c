@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits that are killed again and again, and go on each time with another number of threads: their draws are those of a fit
- * that nobody killed. Each part of a fit runs in a process of its own, which kills itself in the middle of an evaluation. */
+/* Fits that are killed again and again, and go on each time with another number of threads: their draws are
+ * those of a fit that nobody killed. Each part of a fit runs in a process of its own, which kills itself in
+ * the middle of an evaluation. */
 #define _DEFAULT_SOURCE
 #include "infer/fit.h"
 #include "io/memo.h"
@@ -103,7 +104,8 @@ static void fit(const toy *t, const atvi_fit_opts *o, int threads, const char *p
   CHECK_INT(test_live, 0);
 }
 
-/* Kills the fit `kills` times, spread over its evaluations. Returns how many evaluations were made for each of an undisturbed fit. */
+/* Kills the fit `kills` times, spread over its evaluations. Returns how many evaluations were made for each
+ * of an undisturbed fit. */
 static double killed(const toy *t, const atvi_fit_opts *o, int kills) {
   char path[64];
   snprintf(path, sizeof path, "/tmp/atvi-test-resume-%ld", (long)getpid());
@@ -146,7 +148,8 @@ static double method(const char *name, const char *exact, const toy *t, int kill
   return killed(t, &o, kills);
 }
 
-/* With evaluations that take long hardly any is made twice, in whatever part of the fit: those of a hundredth of a second. */
+/* With evaluations that take long hardly any is made twice, in whatever part of the fit: those of a hundredth
+ * of a second. */
 static void nothing_dear_is_done_twice(void) {
   toy t = {.lik = banana};
   toy_set(&t, 2, -6, 6);
@@ -182,7 +185,8 @@ static void chains_that_take_over_go_on(void) {
 
 static bool enough(void *user) { return book->own >= *(const long *)user; }
 
-/* A target of one's own: stopped in the middle, the fit goes on from its file; a file of another fit is refused. */
+/* A target of one's own: stopped in the middle, the fit goes on from its file; a file of another fit is
+ * refused. */
 static void a_fit_of_the_library_goes_on(void) {
   toy t = {.lik = banana}, other = {.lik = two_modes};
   char path[64];

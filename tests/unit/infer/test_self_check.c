@@ -7,7 +7,8 @@
 
 enum { N = 1000 };
 
-/* A fit of two parameters with log evidence -3 +- 0.01 that has nothing to contradict; the best of its draws is at -1, and so is the one maximum. */
+/* A fit of two parameters with log evidence -3 +- 0.01 that has nothing to contradict; the best of its draws
+ * is at -1, and so is the one maximum. */
 typedef struct {
   atvi_vi v;
   atvi_vi_weights w;
@@ -95,7 +96,8 @@ static void points_where_the_draws_are_not(void) {
   check(&o, "Points annealed from the prior find 20 % of the posterior");
 }
 
-/* Chains that have 45 % in places where q has next to nothing miss little of the 50 % that points found there; those that have 10 % do. */
+/* Chains that have 45 % in places where q has next to nothing miss little of the 50 % that points found
+ * there; those that have 10 % do. */
 static void what_chains_have_is_not_absent(void) {
   for (int k = 0; k < 2; k++) {
     world o = agreeing();
@@ -120,8 +122,8 @@ static void weights_of_few_draws(void) {
   check(&o, "The sd of a parameter depends by 20 % on a few draws");
 }
 
-/* Weights whose tail has the shape 0.6 leave 0.55 % beyond the largest of 40 000: with n^(0.4) in place of n, 1.65 times as many
- * leave 0.45 %. */
+/* Weights whose tail has the shape 0.6 leave 0.55 % beyond the largest of 40 000: with n^(0.4) in place of n,
+ * 1.65 times as many leave 0.45 %. */
 static void a_few_more_draws_where_they_do(void) {
   world o = agreeing();
   atvi_vi_weights *w = &o.w;
@@ -141,8 +143,8 @@ static void a_few_more_draws_where_they_do(void) {
   CHECK(!atvi_infer_vi_nearly_reaches(&o.v, w));
 }
 
-/* Of 5 000 draws worth a half each, 0.01 beyond becomes 0.004 with the 52 000 that are wanted if the tail has the shape 0.6, and 0.008
- * if it has 0.9. */
+/* Of 5 000 draws worth a half each, 0.01 beyond becomes 0.004 with the 52 000 that are wanted if the tail has
+ * the shape 0.6, and 0.008 if it has 0.9. */
 static void the_tail_of_all_draws_is_foreseen(void) {
   world o = agreeing();
   atvi_vi_weights *w = &o.w;

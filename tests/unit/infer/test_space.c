@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Unconstrained coordinates: which map a parameter gets, that pi has the target's integral and gradient, what failed points give. */
+/* Unconstrained coordinates: which map a parameter gets, that pi has the target's integral and gradient, what
+ * failed points give. */
 #include "infer/space.h"
 #include "toys.h"
 
@@ -103,8 +104,8 @@ static void wrong_maps_are_refused_by_name(void) {
   }
 }
 
-/* The prior is about standard normal in xi: its median is 0 and the middle 68 % are in [-1, 1], as far as 1024 draws tell
- * (standard error 0.016 each) and the map leaves it skewed (exponential under log: 0.70). */
+/* The prior is about standard normal in xi: its median is 0 and the middle 68 % are in [-1, 1], as far as
+ * 1024 draws tell (standard error 0.016 each) and the map leaves it skewed (exponential under log: 0.70). */
 static void prior_is_about_standard_normal(void) {
   static const double bound[4][2] = {{-INF, INF}, {0.7, INF}, {-INF, 1.9}, {-1.3, 2.2}};
   for (int k = 0; k < 4; k++) {
@@ -148,8 +149,8 @@ static const double NODE[5] = {0.14887433898163122, 0.43339539412924719, 0.67940
 static const double MASS[5] = {0.29552422471475287, 0.26926671930999635, 0.21908636251598204,
                                0.14945134915058059, 0.06667134430868814};
 
-/* Composite ten-point rule: panels of h around a fold, which is one of the edges. The shares have poles pi / B off the line, two
- * half panels away or more, and an error of 4^-20 per panel. */
+/* Composite ten-point rule: panels of h around a fold, which is one of the edges. The shares have poles pi /
+ * B off the line, two half panels away or more, and an error of 4^-20 per panel. */
 static double integral(const atvi_space *s, double beta, double fold, double reach, double h) {
   double sum = 0;
   int panels = (int)(reach / h);
@@ -256,7 +257,8 @@ static void points(double spread, double *x) {
   for (int i = 0; i < D * N; i++) x[i] = spread * atvi_math_rng_normal(&r);
 }
 
-/* Differences of step h have an error of h^2 B^3 / 30 = 3e-8 at most under the fold, and rounding of 1e-16 |log pi| / h. */
+/* Differences of step h have an error of h^2 B^3 / 30 = 3e-8 at most under the fold, and rounding of 1e-16
+ * |log pi| / h. */
 static void gradient_is_right(void) {
   const double h = 1e-5, betas[3] = {0, 0.37, 1};
   for (int way = 0; way < 2; way++)

@@ -79,7 +79,8 @@ static void finds_a_polynomial(void) {
   atvi_ctx_free(ctx);
 }
 
-/* The gradient is that of the value, inside and beyond the radius, and neither depends on the size of the batch. */
+/* The gradient is that of the value, inside and beyond the radius, and neither depends on the size of the
+ * batch. */
 static void has_the_gradient_of_its_value(void) {
   static points p, far;
   static double value[N], du[D * N];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients against tangents: right ones pass, however rough the density; wrong ones are told, with the parameter. */
+/* Gradients against tangents: right ones pass, however rough the density; wrong ones are told, with the
+ * parameter. */
 #include "infer/optimum.h"
 #include "models.h"
 #include <math.h>
@@ -95,8 +96,8 @@ static void wrong_ones_are_told(void) {
   CHECK(y.off > 1e-7);
 }
 
-/* Explicit steps with equations that are too stiff for them, and a state that dies out: the steps magnify rounding at some points of the prior,
- * and differences of the density say anything. */
+/* Explicit steps with equations that are too stiff for them, and a state that dies out: the steps magnify
+ * rounding at some points of the prior, and differences of the density say anything. */
 static void rough_densities_are_no_mistake(void) {
   static const char text[] =
       "param CL in (0.01, 1000)\nparam Q in (0.01, 1000)\nparam V1 in (0.1, 100)\nparam V2 in (0.1, "

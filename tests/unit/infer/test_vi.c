@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole fits against exact answers. Weighted draws have an effective size of 25 000: a mean has a standard error of 0.006 sd, an sd of
- * 0.5 %; tolerances are those promised to users. */
+/* Whole fits against exact answers. Weighted draws have an effective size of 25 000: a mean has a standard
+ * error of 0.006 sd, an sd of 0.5 %; tolerances are those promised to users. */
 #include "vi_world.h"
 
 static const double PI = 3.14159265358979323846;
@@ -140,7 +140,8 @@ static double flat(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return 0;
 }
 
-/* End 0 or 1 of the unit interval: density of theta under q without weights, and the share of weighted draws in the last 2 %. */
+/* End 0 or 1 of the unit interval: density of theta under q without weights, and the share of weighted draws
+ * in the last 2 %. */
 static void check_end(double (*lik)(const toy *, const double *, double *, atvi_outcome *), int end,
                       const char *map, double density, double share) {
   double error[3] = {0}; /* mean over the seeds, at each point */
@@ -189,7 +190,8 @@ static void end_of(const char *map) {
 static void bound_auto(void) { end_of("auto"); }
 static void bound_surjection(void) { end_of("surjection"); }
 
-/* With the exponential prior of rate 5.3, a normal around m = -0.2 s^2 with sd s above 0: half of one, all but. */
+/* With the exponential prior of rate 5.3, a normal around m = -0.2 s^2 with sd s above 0: half of one, all
+ * but. */
 static double ramp_sd;
 
 static double ramp(const toy *t, const double *x, double *g, atvi_outcome *o) {
@@ -199,8 +201,8 @@ static double ramp(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return (TOY_RATE - 0.2) * x[0] - 0.5 * x[0] * x[0] / v;
 }
 
-/* Mass at the end of a half line. Its density is finite there: under the logarithm that is an exponential tail. Whatever the choice
- * is, it must serve; with sd 1 the posterior is far wider than the prior. */
+/* Mass at the end of a half line. Its density is finite there: under the logarithm that is an exponential
+ * tail. Whatever the choice is, it must serve; with sd 1 the posterior is far wider than the prior. */
 static void half_line(void) {
   static const struct {
     const char *map;
@@ -282,8 +284,9 @@ static double patchy(const toy *t, const double *x, double *g, atvi_outcome *o) 
   return x[0] > 0.8 && x[1] < -1 ? NAN : l;
 }
 
-/* Failed points have no mass: what is left is N(0, 1) below 0.8. q has no edge there and keeps away from it a little, or crosses it and
- * loses draws: tolerances are wider than elsewhere. It may not flee to where nothing is evaluated. */
+/* Failed points have no mass: what is left is N(0, 1) below 0.8. q has no edge there and keeps away from it a
+ * little, or crosses it and loses draws: tolerances are wider than elsewhere. It may not flee to where
+ * nothing is evaluated. */
 static void failures_do_not_bias(void) {
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(1, 3); seed++) {
     toy t = {.lik = patchy};
@@ -367,8 +370,8 @@ static void three_modes(atvi_idx d, const char *map, uint64_t seeds) {
   }
 }
 
-/* A banana: x ~ N(0, 2), y ~ N(x^2 / 2, 0.3). Training leaves its tips out, 1 % of the mass and 5 to 20 % of the standard deviation of y, and weights of
- * draws that are never there cannot tell. */
+/* A banana: x ~ N(0, 2), y ~ N(x^2 / 2, 0.3). Training leaves its tips out, 1 % of the mass and 5 to 20 % of
+ * the standard deviation of y, and weights of draws that are never there cannot tell. */
 static double banana(const toy *t, const double *x, double *g, atvi_outcome *o) {
   (void)t, (void)o;
   double e = (x[1] - 0.5 * x[0] * x[0]) / 0.3;
@@ -396,8 +399,9 @@ static void tips_of_a_banana_are_found(void) {
   CHECK_ABS(sum, 1, 0.04);
 }
 
-/* A normal, and far away a peak with a kink in every coordinate, of which Laplace's method sees the point: four nats too little in four
- * dimensions, next to which the share looks negligible. It is not: it makes a tenth of the variance. */
+/* A normal, and far away a peak with a kink in every coordinate, of which Laplace's method sees the point:
+ * four nats too little in four dimensions, next to which the share looks negligible. It is not: it makes a
+ * tenth of the variance. */
 #define KINK_SHARE 6e-4
 static double kinked(const toy *t, const double *x, double *g, atvi_outcome *o) {
   (void)o;
@@ -429,8 +433,8 @@ static void a_small_mode_with_kinks_is_weighed(void) {
   }
 }
 
-/* A ridge, sharp at its summit and long in a, and beside it a low hill that is wide in a. By normal approximations the hill claims the ends of
- * the ridge, one in fifteen draws, whatever its own share is. */
+/* A ridge, sharp at its summit and long in a, and beside it a low hill that is wide in a. By normal
+ * approximations the hill claims the ends of the ridge, one in fifteen draws, whatever its own share is. */
 static double hill_share;
 static double ridge_and_hill(const toy *t, const double *x, double *g, atvi_outcome *o) {
   (void)o, (void)t;
@@ -466,7 +470,8 @@ static void shares_are_those_of_draws(void) {
           break;
       CHECK_MSG(f.d->made->modes == (k ? 2 : 1), "share %g, seed %d: %g modes", share[k], (int)seed,
                 f.d->made->modes);
-      /* of the draws that the hill claims in the end it keeps a quarter or half: 128 answers are good to a seventh of the smaller share */
+      /* of the draws that the hill claims in the end it keeps a quarter or half: 128 answers are good to a
+       * seventh of the smaller share */
       if (k) CHECK_ABS(told / 100, got, (k == 1 ? 0.2 : 0.1) * got);
       if (k) CHECK_ABS(b, 6, 0.5); /* medians of 128 with unequal weights: a fifth of an sd */
       if (k) CHECK_ABS(a, 0, 2.5);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a fit does where weights cannot correct the approximation: a component where one draw outweighs the others, nuts or the exact
- * sampler. Means, sds and evidence are compared with exact ones, in their own standard errors. */
+/* What a fit does where weights cannot correct the approximation: a component where one draw outweighs the
+ * others, nuts or the exact sampler. Means, sds and evidence are compared with exact ones, in their own
+ * standard errors. */
 #include "infer/fit.h"
 #include "vi_world.h"
 
@@ -16,8 +17,8 @@ static double spike(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return x[0] > LEFT && x[0] < LEFT + WIDTH ? HEIGHT : 0;
 }
 
-/* The mass is that of the interval, e^20 1e-4 = 48 517 times that of the plain. Either it is found and right, or the weights are refused: no fit may
- * have seen it and report the plain. */
+/* The mass is that of the interval, e^20 1e-4 = 48 517 times that of the plain. Either it is found and right,
+ * or the weights are refused: no fit may have seen it and report the plain. */
 static void a_spike_that_was_seen_is_right(void) {
   toy t = {.lik = spike};
   toy_set(&t, 1, 0, 1);
@@ -57,7 +58,8 @@ static double gumbel(const toy *t, const double *x, double *g, atvi_outcome *o) 
   return sum;
 }
 
-/* Pairs: x normal, y within NEAR of its square. Far out the ridge is so narrow for its length that steps which are right elsewhere diverge. */
+/* Pairs: x normal, y within NEAR of its square. Far out the ridge is so narrow for its length that steps
+ * which are right elsewhere diverge. */
 static const double NEAR = 0.2;
 static double bananas(const toy *t, const double *x, double *g, atvi_outcome *o) {
   (void)o;
@@ -124,7 +126,8 @@ static void nuts_takes_over(void) {
   }
 }
 
-/* Trajectories that diverged are followed with smaller steps, and then there are none. Two pairs take the same way through the code as six. */
+/* Trajectories that diverged are followed with smaller steps, and then there are none. Two pairs take the
+ * same way through the code as six. */
 static void smaller_steps_where_some_diverge(void) {
   const atvi_idx d = TEST_SANITIZED ? 4 : 12;
   for (uint64_t seed = 2; seed < 2 + (uint64_t)test_seeds(1, 3); seed++) {
@@ -132,8 +135,9 @@ static void smaller_steps_where_some_diverge(void) {
     const atvi_made *m = f.d->made;
     CHECK_MSG(says(f.d, ATVI_CODE_NUTS_NEEDED) && m->divergences == 0 && m->end == ATVI_END_DONE,
               "seed %d: %g divergences, acceptance %g", (int)seed, m->divergences, m->accept);
-    /* With some 1 000 effective draws, the relative standard error of an sd is sqrt((kurtosis - 1) / 4000). The kurtosis is 3 for the normals
-     * and nearly 15 for their squares, whose sds are therefore also judged by their mean. */
+    /* With some 1 000 effective draws, the relative standard error of an sd is sqrt((kurtosis - 1) / 4000).
+     * The kurtosis is 3 for the normals and nearly 15 for their squares, whose sds are therefore also judged
+     * by their mean. */
     double mean_ratio = 0;
     for (atvi_idx j = 0; j < d; j++) {
       double sd = j % 2 ? sqrt(2 + NEAR * NEAR) : 1, se = sqrt((j % 2 ? 14.0 : 2.0) / 4000);

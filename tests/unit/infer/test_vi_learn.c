@@ -4,7 +4,8 @@
 
 enum { D = 6 };
 
-/* Normal likelihoods on boxes: some centres near or beyond a bound. Neighbours are tied, softly, by a cubic term. */
+/* Normal likelihoods on boxes: some centres near or beyond a bound. Neighbours are tied, softly, by a cubic
+ * term. */
 static const double CENTRE[D] = {0.42, 1.03, 0.07, 0.55, 0.31, -0.02},
                     SD[D] = {0.05, 0.11, 0.06, 0.21, 0.08, 0.09};
 
@@ -98,8 +99,8 @@ static fitted fit_seed(const toy *t, int seed, int threads) {
   return fit_on(t, &o, threads);
 }
 
-/* Truncated normals: evidence and means are known. Most fits take no ladder, and few runs: 20 000 to 44 000 with 21 seeds of 24, at most 100 000; training on the
- * model takes more than 60 000. */
+/* Truncated normals: evidence and means are known. Most fits take no ladder, and few runs: 20 000 to 44 000
+ * with 21 seeds of 24, at most 100 000; training on the model takes more than 60 000. */
 static void dear_models_are_learned(void) {
   double log_z = 0, mean[D];
   for (int i = 0; i < D; i++) {
@@ -147,7 +148,8 @@ static double rippled(const toy *t, const double *x, double *g, atvi_outcome *o)
   return sum;
 }
 
-/* What was learned in vain leaves no folds behind, as the ladder is climbed without; and later lessons leave maps alone. */
+/* What was learned in vain leaves no folds behind, as the ladder is climbed without; and later lessons leave
+ * maps alone. */
 static void what_is_unlearned_leaves_nothing(void) {
   toy t;
   set(&t, 4);

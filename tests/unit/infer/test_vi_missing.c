@@ -7,7 +7,8 @@
 #define PI 3.14159265358979323846
 enum { D = 3 };
 
-/* Two normals of width 0.5, with a tenth and nine tenths of the mass; the prior is N(0, 10) in every coordinate. */
+/* Two normals of width 0.5, with a tenth and nine tenths of the mass; the prior is N(0, 10) in every
+ * coordinate. */
 #define SHARE 0.1
 #define SD 0.5
 static double two(const toy *t, const double *x, double *g, atvi_outcome *o) {
@@ -93,8 +94,8 @@ static void nothing_is_missing(void) {
   inside_free(w);
 }
 
-/* A component that is too low by some nats lacks a mode, but has many draws in it, and weights to mend that; one that is lower by far has
- * none. */
+/* A component that is too low by some nats lacks a mode, but has many draws in it, and weights to mend that;
+ * one that is lower by far has none. */
 static void what_draws_reach_is_not_absent(void) {
   for (int far = 0; far < 2; far++) {
     toy t = {.lik = two};
@@ -113,7 +114,8 @@ static void what_draws_reach_is_not_absent(void) {
   }
 }
 
-/* A cluster twenty times as narrow as the mode in which it lies spreads over most of it; looks at the place follow from there. */
+/* A cluster twenty times as narrow as the mode in which it lies spreads over most of it; looks at the place
+ * follow from there. */
 static void points_wander_over_a_mode(void) {
   enum { N = 128 };
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 8); seed++) {
@@ -137,7 +139,8 @@ static void points_wander_over_a_mode(void) {
   }
 }
 
-/* A normal of width 0.5 whose right half is 1.5 wide in the first coordinate; q has the left half on both sides. */
+/* A normal of width 0.5 whose right half is 1.5 wide in the first coordinate; q has the left half on both
+ * sides. */
 #define WIDE 1.5
 static double skewed(const toy *t, const double *x, double *g, atvi_outcome *o) {
   double l = 0;
@@ -153,7 +156,8 @@ static double skewed(const toy *t, const double *x, double *g, atvi_outcome *o) 
 /* int exp(-x^2 / 2 sd^2) of one half, times the prior. */
 static double half_mass(double sd) { return 0.5 * sqrt(1 / (1 + 100 / (sd * sd))); }
 
-/* Draws of largest weight lead to where q ends too early; what is there gets a component, and the evidence is right. Where q has all there is nothing to follow. */
+/* Draws of largest weight lead to where q ends too early; what is there gets a component, and the evidence is
+ * right. Where q has all there is nothing to follow. */
 static void what_is_beyond_the_draws_is_found(void) {
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 8); seed++)
     for (int whole = 0; whole < 2; whole++) {
@@ -205,8 +209,8 @@ static double heavy(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return l;
 }
 
-/* A normal q has half a percent too little in the tails of t, by a few draws of large weight, which make a tenth of the variance. Where they
- * lead gets components, and then the variance comes from many draws. */
+/* A normal q has half a percent too little in the tails of t, by a few draws of large weight, which make a
+ * tenth of the variance. Where they lead gets components, and then the variance comes from many draws. */
 static void thin_tails_are_filled(void) {
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(2, 8); seed++) {
     toy t = {.lik = heavy};
@@ -236,7 +240,8 @@ static void thin_tails_are_filled(void) {
   }
 }
 
-/* A second mode whose surface is rough: hundreds of small maxima, none of which has a thousandth of it. The first is smooth and holds 95 %. */
+/* A second mode whose surface is rough: hundreds of small maxima, none of which has a thousandth of it. The
+ * first is smooth and holds 95 %. */
 static double rough(const toy *t, const double *x, double *g, atvi_outcome *o) {
   double l[2] = {log(0.95), log(0.05)}, slope[2][4];
   (void)o;
@@ -308,8 +313,9 @@ static void many_modes_are_found(void) {
   }
 }
 
-/* Every coordinate has a wide well and, far from it, a narrow one that holds all but 2 % of it: 64 modes, of which that of six narrow wells has 89 %. Few climbs of a thousand
- * come to more than three of these; children of peaks add theirs up. */
+/* Every coordinate has a wide well and, far from it, a narrow one that holds all but 2 % of it: 64 modes, of
+ * which that of six narrow wells has 89 %. Few climbs of a thousand come to more than three of these;
+ * children of peaks add theirs up. */
 enum { COMBINED = 6 };
 static double wells(const toy *t, const double *x, double *g, atvi_outcome *o) {
   double sum = 0;

@@ -201,7 +201,8 @@ static void training_ends_when_it_is_enough(void) {
   inside_free(w);
 }
 
-/* Draws of a component that fits are cheaper than a round that would make them better; many more of them are not. */
+/* Draws of a component that fits are cheaper than a round that would make them better; many more of them are
+ * not. */
 static void training_ends_when_it_does_not_pay(void) {
   atvi_vi_worth poor = {.share = 0.04, .top = 50, .lacking = 0.2, .permits = true},
                 fair = {.share = 0.2, .top = 5, .permits = true},
@@ -243,8 +244,9 @@ static double skewed(const toy *t, const double *x, double *g, atvi_outcome *o) 
   return sum;
 }
 
-/* The first component is far from all mass. The one that is given to the peak is kept, whatever draws judge it: draws of a normal approximation
- * always find some of the fringe of a skewed peak where a good q is a little low. */
+/* The first component is far from all mass. The one that is given to the peak is kept, whatever draws judge
+ * it: draws of a normal approximation always find some of the fringe of a skewed peak where a good q is a
+ * little low. */
 static void a_component_that_fits_is_kept(void) {
   enum { D = 6 };
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 10); seed++) {
@@ -262,7 +264,8 @@ static void a_component_that_fits_is_kept(void) {
     CHECK_OK(atvi_infer_vi_cover(&w->v));
     CHECK_MSG(w->v.n_part >= 2, "seed %d: %td components", (int)seed, w->v.n_part);
     for (atvi_idx k = 2; k < w->v.n_part; k++) {
-      /* that fringe may have a component, which counts for next to nothing, or was trained and then is where the one of the peak is */
+      /* that fringe may have a component, which counts for next to nothing, or was trained and then is where
+       * the one of the peak is */
       atvi_cloud c = atvi_infer_vi_glance(&w->v, &w->v.part[k].at, ATVI_VI_TEST);
       bool faint = w->v.part[k].log_evidence < w->v.part[1].log_evidence + log(0.01);
       CHECK(faint || atvi_infer_vi_missed_share(&w->v, 2, &c) < 0.1);
@@ -327,9 +330,9 @@ static void put_part(atvi_vi *v, double at, double sd) {
 
 static double runs(const atvi_vi *v) { return (double)atvi_model_evaluator_count(v->ev); }
 
-/* What a fit does to its draws, with components that are far from perfect: some, then all of one component; another is added; the first
- * one changes. No draw is run twice, and the evidence is right within the errors that it states: their root mean square
- * over many seeds is one, within what chance allows. */
+/* What a fit does to its draws, with components that are far from perfect: some, then all of one component;
+ * another is added; the first one changes. No draw is run twice, and the evidence is right within the errors
+ * that it states: their root mean square over many seeds is one, within what chance allows. */
 static void kept_draws_have_honest_errors(void) {
   double sum_sq = 0, sum = 0, n = 0;
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(12, 30); seed++) {
@@ -383,8 +386,8 @@ static void kept_draws_have_honest_errors(void) {
 
 /* ---- fine-tuning ---- */
 
-/* From a flow that has hardly been trained, the forward divergence has much to gain. Judged on draws of another number than those
- * that decided. */
+/* From a flow that has hardly been trained, the forward divergence has much to gain. Judged on draws of
+ * another number than those that decided. */
 static void tuning_helps_a_flow_that_is_not_done(void) {
   for (uint64_t seed = 1; seed <= (uint64_t)test_seeds(3, 3); seed++) {
     toy t = chain(4, 20);
@@ -551,8 +554,8 @@ static void plain_normals_serve_too(void) {
   fitted_free(f);
 }
 
-/* Every allocation of a short run fails in turn: in a process of its own, which goes on from there and says how it ended. A second try that has no
- * memory may be left out: then the run is none the worse. */
+/* Every allocation of a short run fails in turn: in a process of its own, which goes on from there and says
+ * how it ended. A second try that has no memory may be left out: then the run is none the worse. */
 enum { DONE, WRONG, REFUSED }; /* WRONG: what Check ends with */
 static struct {
   bool on, lacks;
@@ -607,7 +610,8 @@ static void survives_faults(void) {
   CHECK(sweep.refused > 10);
 }
 
-/* Weights whose tail leaves too much beyond the largest are refused, with a reason, but neither those of a first look nor those that are hardly larger than the others. */
+/* Weights whose tail leaves too much beyond the largest are refused, with a reason, but neither those of a
+ * first look nor those that are hardly larger than the others. */
 static void long_tails_are_refused(void) {
   char why[128];
   atvi_vi_weights w = {.c = {.n = 40000}, .psis = {.khat = 0.5, .excess = 0.07}, .top = 0.01, .se = 0.01};

@@ -20,8 +20,8 @@ static atvi_draws *fit_text(atvi_ctx *ctx, const char *text, uint64_t seed, doub
   return d;
 }
 
-/* Half of the mass is in a mode 20 times narrower than the other, in five dimensions: a draw of the prior meets it once in 1e8, and nothing
- * leads there. */
+/* Half of the mass is in a mode 20 times narrower than the other, in five dimensions: a draw of the prior
+ * meets it once in 1e8, and nothing leads there. */
 static void a_narrow_mode_is_climbed_to_by_itself(void) {
   static const char *const SUM[] = {"max(a, b) + log1p(exp(-abs(a - b)))", "log_sum_exp(a, b)",
                                     "log_mix(0.5, a, b) + log(2)"};
@@ -60,7 +60,8 @@ static void modes_on_the_edge_of_nothing(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* A ridge from corner to corner of a box, both coordinates of which are folded: q has two of the four branches that meet in a corner. */
+/* A ridge from corner to corner of a box, both coordinates of which are folded: q has two of the four
+ * branches that meet in a corner. */
 static void branches_of_a_ridge_in_a_corner(void) {
   static const char TEXT[] = "param x ~ uniform(0, 1)\nparam y ~ uniform(0, 1)\n"
                              "logp -0.5*((x + y - 1)/1e-4)^2\n";
@@ -76,7 +77,8 @@ static void branches_of_a_ridge_in_a_corner(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* A Dirichlet density that is infinite on one side of its triangle: Laplace's method says that a point there holds e^20 times the rest. */
+/* A Dirichlet density that is infinite on one side of its triangle: Laplace's method says that a point there
+ * holds e^20 times the rest. */
 static void an_infinite_density_is_no_contradiction(void) {
   static const char TEXT[] = "param x ~ uniform(0, 1)\nparam y ~ uniform(0, 1)\nlogp if x + y < 1 then "
                              "1.5*log(x) + 0.5*log(y) - 0.5*log(1 - x - y) else -inf\n";
@@ -90,8 +92,9 @@ static void an_infinite_density_is_no_contradiction(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Five bananas at once: training cuts off their tips, which hold a tenth of the posterior, and components in ten dimensions do not cover them, though
- * the weights look good (k-hat 0.5). Chains take over, and the sds of y are those of quadrature, not 10 to 20 % smaller. */
+/* Five bananas at once: training cuts off their tips, which hold a tenth of the posterior, and components in
+ * ten dimensions do not cover them, though the weights look good (k-hat 0.5). Chains take over, and the sds
+ * of y are those of quadrature, not 10 to 20 % smaller. */
 static void tips_that_stay_uncovered_are_for_chains(void) {
   static const char TEXT[] = "index s = 1..5\nparam x[s] ~ normal(0, 1)\nparam y[s] ~ normal(0, 10)\n"
                              "logp -0.5*sum(i in s: ((y[i] - x[i]^2)/0.3)^2)\n";
@@ -107,8 +110,8 @@ static void tips_that_stay_uncovered_are_for_chains(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Rosenbrock's valley: x is N(1, 1), y next to x^2. With this seed a few draws at one tip made a quarter of the variance of y, smoothing took it from
- * them, and k-hat was 0.51. */
+/* Rosenbrock's valley: x is N(1, 1), y next to x^2. With this seed a few draws at one tip made a quarter of
+ * the variance of y, smoothing took it from them, and k-hat was 0.51. */
 static void sds_do_not_depend_on_smoothing(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_draws *d = fit_text(ctx,

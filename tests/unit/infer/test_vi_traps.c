@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The traps of the boundary surjection, provoked: q that starts in a reflected or a far copy of the box, slopes, posteriors that are near
- * a bound and do not touch it. */
+/* The traps of the boundary surjection, provoked: q that starts in a reflected or a far copy of the box,
+ * slopes, posteriors that are near a bound and do not touch it. */
 #include "vi_world.h"
 
 static const double PI = 3.14159265358979323846, ONE[1] = {1};
@@ -92,8 +92,8 @@ static double near_bound_log_z(atvi_idx d) {
   return (double)d * log(0.1 * sqrt(2 * PI) * 0.5 * erfc(-3 / sqrt(2)) / 10);
 }
 
-/* The frame is so far off that q ends anywhere between good and mediocre, and 2048 weighted draws tell the evidence as well as that
- * allows. What may not be is an end in the copy, a nat or more below. */
+/* The frame is so far off that q ends anywhere between good and mediocre, and 2048 weighted draws tell the
+ * evidence as well as that allows. What may not be is an end in the copy, a nat or more below. */
 static void training_from_a_copy_ends_at_home(void) {
   static const double starts[4] = {-2.6, 2.9, -5.2, 6.4}; /* reflected at either end; far */
   for (int given = 0; given < 2; given++)
@@ -122,7 +122,8 @@ static void training_from_a_copy_ends_at_home(void) {
 
 /* ---- slopes ---- */
 
-/* The narrower q is, the steeper; never so steep or so gentle that the map is none, or that the next copies matter. */
+/* The narrower q is, the steeper; never so steep or so gentle that the map is none, or that the next copies
+ * matter. */
 static void slopes_follow_the_spread(void) {
   static const double sds[6] = {0, 1e-6, 0.01, 0.1, 1, 30};
   double last = HUGE_VAL;
@@ -178,7 +179,8 @@ static void nothing_is_lost_to_copies(void) {
   }
 }
 
-/* Three standard deviations from the bound of a wide box: a reflected copy would be as good. ELBO and evidence of every seed. */
+/* Three standard deviations from the bound of a wide box: a reflected copy would be as good. ELBO and
+ * evidence of every seed. */
 static void narrow_posterior_near_a_bound(void) {
   static const char *const map[2] = {"surjection", "auto"};
   for (int k = 0; k < 2; k++) {

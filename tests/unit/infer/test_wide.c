@@ -149,8 +149,8 @@ static void evidence_of_chains(void) {
   for (int seed = 1; seed <= test_seeds(2, 10); seed++) fitted_free(fit_skewed(&s, (uint64_t)seed));
 }
 
-/* Weights of the first draws would do, but their tail says that those of all draws would not. Trees of 7 leaves
- * are half a turn: with steps of the acceptance wanted they had 15, and fits took 140 000 runs. */
+/* Weights of the first draws would do, but their tail says that those of all draws would not. Trees of 7
+ * leaves are half a turn: with steps of the acceptance wanted they had 15, and fits took 140 000 runs. */
 static void chains_begin_early(void) {
   skewed s = skewed_by(16, 1);
   for (int seed = 1; seed <= test_seeds(2, 6); seed++) {

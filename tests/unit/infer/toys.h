@@ -108,7 +108,8 @@ static TEST_UNUSED void toy_set(toy *t, atvi_idx d, double lower, double upper) 
 
 /* ---- priors ---- */
 
-/* By bounds: two, Beta(2, 3) on the box; one, exponential with rate 5.3 from the end; none, normal with prior_sd around 0. */
+/* By bounds: two, Beta(2, 3) on the box; one, exponential with rate 5.3 from the end; none, normal with
+ * prior_sd around 0. */
 #define TOY_RATE 5.3
 static TEST_UNUSED double toy_curved(const toy *t, atvi_idx j, double x, double *g) {
   double a = t->lower[j], b = t->upper[j];

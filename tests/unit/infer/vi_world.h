@@ -46,8 +46,8 @@ static TEST_UNUSED double fit_cor(const atvi_draws *d, atvi_idx i, atvi_idx j) {
   return sum / (fit_sd(d, i) * fit_sd(d, j));
 }
 
-/* Weighted share of draws with lower <= x_j < upper, and its standard error from the weights (none: those of the exact sampler, as if they
- * were independent). */
+/* Weighted share of draws with lower <= x_j < upper, and its standard error from the weights (none: those of
+ * the exact sampler, as if they were independent). */
 static TEST_UNUSED double fit_share(const atvi_draws *d, atvi_idx j, double lower, double upper, double *se) {
   double share = 0, var = 0, equal = 1 / (double)d->n;
   const double *x = d->x + j * d->n;
@@ -113,7 +113,8 @@ static TEST_UNUSED void inside_free(inside *w) {
   CHECK_INT(test_live, 0);
 }
 
-/* Density of theta (d = 1) under q without weights: the sum over images, each divided by the map's scale there. */
+/* Density of theta (d = 1) under q without weights: the sum over images, each divided by the map's scale
+ * there. */
 static TEST_UNUSED double inside_density(inside *w, double theta) {
   atvi_vi *v = &w->v;
   const atvi_map *map = &v->space->map[0];

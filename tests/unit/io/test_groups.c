@@ -196,7 +196,8 @@ static long json_left; /* allocations of the JSON library that do not fail */
 
 static void *json_take(size_t n) { return json_left-- > 0 ? malloc(n) : NULL; }
 
-/* Of a lack of memory in the JSON library: where it gives no reason, it is none of the file's. (Inside a token it calls the token invalid.) */
+/* Of a lack of memory in the JSON library: where it gives no reason, it is none of the file's. (Inside a
+ * token it calls the token invalid.) */
 static void without_memory_for_json(void) {
   char dir[] = "/tmp/atvi-groups-XXXXXX";
   atvi_ctx *ctx = test_ctx();

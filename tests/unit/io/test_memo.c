@@ -135,7 +135,8 @@ static void counting_state(void *self, atvi_state *s) {
   if (!atvi_io_state_ended(s)) ATVI_STATE(s, c->scratch);
 }
 
-/* Sums 1/i for 100 values from `from` on, and stops before the one numbered `until`. Returns how many it added. */
+/* Sums 1/i for 100 values from `from` on, and stops before the one numbered `until`. Returns how many it
+ * added. */
 static int count(atvi_memo *m, counting *c, int until, bool lean) {
   int added = 0;
   if (atvi_io_stretch_begin(m, &(atvi_stretch){"count", counting_state, c, lean})) return 0;
@@ -392,7 +393,8 @@ static void what_is_attached_comes_back(void) {
   end();
 }
 
-/* All of many evaluations is found again; while they come, a file that has become large is not written at every turn. */
+/* All of many evaluations is found again; while they come, a file that has become large is not written at
+ * every turn. */
 static void a_large_file_is_written_less_often(void) {
   enum { BYTES = 1 << 20, N = 80 };
   begin();

@@ -100,7 +100,8 @@ static void densities_are_right(void) {
   end();
 }
 
-/* Densities, tails and slopes in x where p = invlogit(x) or the mean is exp(x), far beyond what p and exp(x) can hold. */
+/* Densities, tails and slopes in x where p = invlogit(x) or the mean is exp(x), far beyond what p and exp(x)
+ * can hold. */
 static void links_are_stable(void) {
   begin();
   static const double at_x[] = {-1e4, -801.3, -37.2, -2.385, 0.731, 36.4, 600, 812.4, 1e4};

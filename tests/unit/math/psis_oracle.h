@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Made by tests/oracle/psis_oracle.py: log weights and smoothed weights; khat, k and sigma of the fit, ess, log mean, its error. */
+/* Made by tests/oracle/psis_oracle.py: log weights and smoothed weights; khat, k and sigma of the fit, ess,
+ * log mean, its error. */
 static const double few_info[6] = {0.04033335183402353953, -0.7257777284426038946, 0.1200512139391717084,
                                    20.70387805152653612,   0.7595685615823246802,  0.1241575546338041724};
 static const double few[30][2] = {

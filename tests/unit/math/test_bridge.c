@@ -37,8 +37,8 @@ static atvi_bridge_info bridge(const samples *s) {
   return info;
 }
 
-/* Over many samples errors have mean 0 and the sd that is claimed: mean square of error / se within 4 of its own standard
- * errors, sqrt(2 / n), and a little for the estimate of se. */
+/* Over many samples errors have mean 0 and the sd that is claimed: mean square of error / se within 4 of its
+ * own standard errors, sqrt(2 / n), and a little for the estimate of se. */
 static void check_errors(double shift, double scale, double rho) {
   enum { TIMES = 200 };
   samples *s = malloc(sizeof *s);

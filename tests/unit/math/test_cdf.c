@@ -55,7 +55,8 @@ static void binomial(void) {
   }
 }
 
-/* y, (n,) log mean or logit, (size,) lcdf, its slope by the second, lccdf, its slope: sums with a thousand digits. */
+/* y, (n,) log mean or logit, (size,) lcdf, its slope by the second, lccdf, its slope: sums with a thousand
+ * digits. */
 static void by_log_mean_and_by_logit(void) {
   static const double pois[][6] = {
       {3, 1.43, -0.9178932222103863, -1.949230269501919, -0.5097587217522856, 1.296022631819094},
@@ -184,7 +185,8 @@ static void limits_are_right(void) {
   CHECK(isnan(atvi_math_student_lcdf(1, -1, 0, 1, g)) && isnan(atvi_math_normal_lcdf(1, 0, 0, g)));
 }
 
-/* Cost must not grow with the counts: some microseconds each, here at most 100 on average, gradients and sanitizer included. */
+/* Cost must not grow with the counts: some microseconds each, here at most 100 on average, gradients and
+ * sanitizer included. */
 static void large_counts_are_fast(void) {
   double sum = 0, g[2];
   clock_t start = clock(); /* processor time: other work on the machine does not count */

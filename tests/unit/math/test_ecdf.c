@@ -21,7 +21,8 @@ static bool inside(const atvi_idx *count, const double *low, const double *high)
   return true;
 }
 
-/* One rank, two values: C ~ Binomial(1, 1/2) has the tails 1 at both values, so every p-value is 1 and the band is everything. */
+/* One rank, two values: C ~ Binomial(1, 1/2) has the tails 1 at both values, so every p-value is 1 and the
+ * band is everything. */
 static void smallest_case(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ecdf *e;
@@ -36,7 +37,8 @@ static void smallest_case(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Of 6 ranks of two values C ~ Binomial(6, 1/2). g = 2/64 if all are alike, so P(g <= 2/64) = 2/64; then 14/64. */
+/* Of 6 ranks of two values C ~ Binomial(6, 1/2). g = 2/64 if all are alike, so P(g <= 2/64) = 2/64; then
+ * 14/64. */
 static void exact_p_of_two_values(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ecdf *e;
@@ -60,7 +62,8 @@ static void exact_p_of_two_values(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Fresh uniform ranks leave the band, and have p-values below alpha, in a share alpha of cases or less (tails are discrete). */
+/* Fresh uniform ranks leave the band, and have p-values below alpha, in a share alpha of cases or less (tails
+ * are discrete). */
 static void band_holds_as_often_as_promised(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ecdf *e;
@@ -99,7 +102,8 @@ static void sees_what_is_not_uniform(void) {
   atvi_ctx_free(ctx);
 }
 
-/* What is further out than anything simulated is bounded: all of 120 ranks 0 have the tail 2 * 20^-120 at the first value, and 19 of it in all. */
+/* What is further out than anything simulated is bounded: all of 120 ranks 0 have the tail 2 * 20^-120 at the
+ * first value, and 19 of it in all. */
 static void beyond_what_was_simulated(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ecdf *e;

@@ -38,7 +38,8 @@ static atvi_loo_point *points(void) {
   return p;
 }
 
-/* The log of the mean likelihood has the standard error sd(log likelihood) / sqrt(draws), to first order; weights make it larger. */
+/* The log of the mean likelihood has the standard error sd(log likelihood) / sqrt(draws), to first order;
+ * weights make it larger. */
 static void loo_is_that_of_the_conjugate_model(void) {
   const atvi_loo_point *p = points();
   double all = 0, lpd = 0, mean, var;
@@ -62,7 +63,8 @@ static void loo_is_that_of_the_conjugate_model(void) {
   CHECK_REL(s.se, sqrt(N * square / (N - 1)), 1e-12);
 }
 
-/* The log likelihood is quadratic in mu: its variance under a normal posterior is (2 v^2 + 4 v (y - m)^2) / (4 s^4). */
+/* The log likelihood is quadratic in mu: its variance under a normal posterior is (2 v^2 + 4 v (y - m)^2) /
+ * (4 s^4). */
 static void waic_is_that_of_the_conjugate_model(void) {
   const atvi_loo_point *p = points();
   double mean, var, sum = 0;
@@ -164,8 +166,8 @@ static void models_that_predict_alike_share_their_weight(void) {
   CHECK(w[0] == 1);
 }
 
-/* Of n observations the first model predicts m better by log(1 / rho), the second the others: the best share of the first
- * is (m / n - (1 - m / n) rho) / (1 - rho), or 0 or 1 beyond them. */
+/* Of n observations the first model predicts m better by log(1 / rho), the second the others: the best share
+ * of the first is (m / n - (1 - m / n) rho) / (1 - rho), or 0 or 1 beyond them. */
 static void a_mixture_has_its_weights(void) {
   static const struct {
     int m;

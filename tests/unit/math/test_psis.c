@@ -56,8 +56,8 @@ static void finds_the_shape_of_pareto_tails(void) {
   }
 }
 
-/* Target Exp(a), draws of Exp(1): w = a e^((1-a) x), k = 1 - a. Target t with 3 df, draws of t with 6: k = 1 - 3/6.
- * Both have mean weight 1, the evidence. */
+/* Target Exp(a), draws of Exp(1): w = a e^((1-a) x), k = 1 - a. Target t with 3 df, draws of t with 6: k = 1
+ * - 3/6. Both have mean weight 1, the evidence. */
 static double exponential_ratio(atvi_rng *r) { return log(0.6) + 0.4 * atvi_math_rng_exponential(r); }
 static double student_ratio(atvi_rng *r) {
   double x = atvi_math_rng_student(r, 6);
@@ -191,7 +191,8 @@ static void few_none_and_infinite(void) {
   CHECK(w[3] == 0.5 && w[9] == 0.5 && w[4] == 0);
 }
 
-/* 900 weights of 1 and 100 of 1.5 to 3: the tail is the 95 largest, and what it has above its cutoff is counted. */
+/* 900 weights of 1 and 100 of 1.5 to 3: the tail is the 95 largest, and what it has above its cutoff is
+ * counted. */
 static void excess_is_the_weight_above_the_cutoff(void) {
   enum { N = 1000, BIG = 100, TAIL = 95 };
   static double logs[N], smooth[N], room[4 * N];
@@ -217,7 +218,8 @@ static void threshold(void) {
   CHECK(atvi_math_psis_threshold(1) == -HUGE_VAL);
 }
 
-/* Expected order statistics of a generalised Pareto distribution give its parameters back, also for light tails. */
+/* Expected order statistics of a generalised Pareto distribution give its parameters back, also for light
+ * tails. */
 static void fit_of_quantiles(void) {
   enum { N = 2000 };
   const double shape[5] = {-0.5, -0.1, 1e-9, 0.4, 1.3};
@@ -230,7 +232,8 @@ static void fit_of_quantiles(void) {
   }
 }
 
-/* Quantiles of a Cauchy distribution, of student with 4 degrees of freedom (k = 1/4) and of a normal; on either side, and with weights. */
+/* Quantiles of a Cauchy distribution, of student with 4 degrees of freedom (k = 1/4) and of a normal; on
+ * either side, and with weights. */
 static void tails_have_an_index(void) {
   enum { N = 20000 };
   static double x[N], weight[N], space[N];
@@ -265,7 +268,8 @@ static void one_voice(void) {
   CHECK(atvi_math_weights_few(0.09) && !atvi_math_weights_few(0.11) && !atvi_math_weights_few(NAN));
 }
 
-/* Of weights u^-k, u uniform, the integral over u < 1/n of what is above the weight of u = m/n, as a part of that over u < m/n. */
+/* Of weights u^-k, u uniform, the integral over u < 1/n of what is above the weight of u = m/n, as a part of
+ * that over u < m/n. */
 static double pareto_beyond(double n, double m, double k) {
   double above = pow(m / n, -k);
   return (pow(n, k - 1) / (1 - k) - above / n) / (pow(m / n, 1 - k) / (1 - k) - above * m / n);

@@ -48,7 +48,8 @@ static void projections_are_stratified(void) {
     }
 }
 
-/* The first two dimensions are a (0, m, 2)-net: one point in every dyadic box of area 2^-m. Scrambling keeps it. */
+/* The first two dimensions are a (0, m, 2)-net: one point in every dyadic box of area 2^-m. Scrambling keeps
+ * it. */
 static void pairs_are_a_net(void) {
   static double u[2 * 256];
   for (uint32_t scramble = 0; scramble < 5; scramble++) {
@@ -194,8 +195,8 @@ static void integrates_better_than_chance(void) {
   CHECK(square < 2 * reference && reference < 2 * square);
 }
 
-/* Over scramblings, flips of digit b under two different prefixes are independent: they agree half of the time. And each
- * is fair. */
+/* Over scramblings, flips of digit b under two different prefixes are independent: they agree half of the
+ * time. And each is fair. */
 static void flips_are_fair_and_independent(void) {
   enum { REP = 4000, LEVELS = 5, NODES = 1 << LEVELS };
   static unsigned char flip[LEVELS + 1][NODES][REP];

@@ -145,7 +145,8 @@ static void normal_grid(double *x, int n, double mean, double sd) {
   for (int i = 0; i < n; i++) x[i] = mean + sd * atvi_math_ndtri((i + 0.5) / n);
 }
 
-/* 1.5, 30, 64 and 4.5 % of 0 to 3: [0, 2] and [1, 3] are equally short and both enough, and the second holds more. */
+/* 1.5, 30, 64 and 4.5 % of 0 to 3: [0, 2] and [1, 3] are equally short and both enough, and the second holds
+ * more. */
 static void densest_of_shortest(void) {
   enum { N = 1000 };
   const int count[4] = {15, 300, 640, 45};

@@ -23,7 +23,8 @@ static void by_hand(void) {
   CHECK_REL(atvi_math_wasserstein(1, &one, NULL, 2, b, p), 0.75 * 1.385 + 0.25 * 0.615, 1e-15);
 }
 
-/* A shift by c is a distance of c; scaling by s about the mean is |s - 1| E|x - mean|, sqrt(2/pi) for a normal. */
+/* A shift by c is a distance of c; scaling by s about the mean is |s - 1| E|x - mean|, sqrt(2/pi) for a
+ * normal. */
 static void shifted_and_scaled(void) {
   normal_grid(N, x, 0, 1);
   normal_grid(N, y, -0.731, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by tests of events, rests and delays: densities, solvers, and batches whose points must not depend on each other. */
+/* Shared by tests of events, rests and delays: densities, solvers, and batches whose points must not depend
+ * on each other. */
 #ifndef TEST_EVENTS_WORLD_H
 #define TEST_EVENTS_WORLD_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Delays, and what pulses and conditions become by them, against closed forms and finite differences with frozen steps. */
+/* Delays, and what pulses and conditions become by them, against closed forms and finite differences with
+ * frozen steps. */
 #include "events_world.h"
 
 /* dx/dt = -k x(t - tau) from x = 1: on the n-th interval a polynomial of degree n. */
@@ -58,7 +59,8 @@ static void delays_by_steps(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* dx/dt = -a x with doses at 1 and at lag, dy/dt = delay(x + t, tau) - c y + delay(y, 2 tau)*0: jumps come again after tau. */
+/* dx/dt = -a x with doses at 1 and at lag, dy/dt = delay(x + t, tau) - c y + delay(y, 2 tau)*0: jumps come
+ * again after tau. */
 static double after_doses(double a, double c, double lag, double tau, double t) {
   double y = 0;
   for (int j = 0; j < 2; j++) {
@@ -152,7 +154,8 @@ static void delays_start_at_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* dx/dt = -a x from 2, and 3 more whenever x falls to 1; dy/dt = x(t - tau) - c y: what each dose does comes again after tau. */
+/* dx/dt = -a x from 2, and 3 more whenever x falls to 1; dy/dt = x(t - tau) - c y: what each dose does comes
+ * again after tau. */
 static double after_refills(double a, double low, double tau, double t) {
   const double c = 1.1;
   double at = log(2 / low) / a, y = 2 / c * (1 - exp(-c * fmin(t, tau))) * exp(-c * fmax(0, t - tau));
@@ -212,8 +215,8 @@ static void delays_of_conditions(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* The condition itself depends on what was pulsed a delay before, two delays overlap, and a table, a moving pulse and an observation fall
- * between: the derivative is that of runs at a fine tolerance. */
+/* The condition itself depends on what was pulsed a delay before, two delays overlap, and a table, a moving
+ * pulse and an observation fall between: the derivative is that of runs at a fine tolerance. */
 static void delays_close_the_circle(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("circle.csv", "t,b\n0.5,0.9\n1.7,0.2\n3,0.6\n6.1,1.3\n9.3,2\n");

@@ -7,8 +7,9 @@ static double normal(double y, double mean) {
   return -0.5 * (y - mean) * (y - mean) - 0.91893853320467274178;
 }
 
-/* dA/dt = -k A with doses f*amount - b: A(t) is a sum of exponentials. Two rows at one time act both, a row without an amount
- * is no dose, another pulse shares a time, and a jump of the equations at a parameter has its place beside the numbers. */
+/* dA/dt = -k A with doses f*amount - b: A(t) is a sum of exponentials. Two rows at one time act both, a row
+ * without an amount is no dose, another pulse shares a time, and a jump of the equations at a parameter has
+ * its place beside the numbers. */
 static void doses_have_the_closed_form(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("doses.csv", "time,amount,bias\n0,90,1\n2.5,40,2\n2.5,12.5,0\n3,NA,1\n6,25,4\n");
@@ -119,7 +120,8 @@ static void doses_of_difference_equations(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Infusions that overlap, by pulses on their rate that end after a column more; doses by mouth are other rows of the file. */
+/* Infusions that overlap, by pulses on their rate that end after a column more; doses by mouth are other rows
+ * of the file. */
 static void infusions_have_the_closed_form(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("doses.csv", "time,amount,duration,route\n0,90,3,iv\n1,40,0,oral\n2,30,0.5,iv\n4,7,0,oral\n");

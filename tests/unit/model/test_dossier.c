@@ -68,7 +68,8 @@ static void world_close(world *w) {
   CHECK_INT(test_live, 0);
 }
 
-/* Leave-one-out numbers of a dossier follow from the predictions that it keeps: with a basis, which leaves out a part of the values, too. */
+/* Leave-one-out numbers of a dossier follow from the predictions that it keeps: with a basis, which leaves
+ * out a part of the values, too. */
 static void numbers_follow_from(const char *more) {
   enum { N = 30, M = 3 };
   world w;

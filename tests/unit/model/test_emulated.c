@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Models whose observations are sums of processes, against dense matrices. The covariances here have condition numbers below 1e4: 1e-10 is
- * far above rounding and far below any mistake. */
+/* Models whose observations are sums of processes, against dense matrices. The covariances here have
+ * condition numbers below 1e4: 1e-10 is far above rounding and far below any mistake. */
 #include "emulated_world.h"
 
 static const double THETA[D] = {3.31, 0.87, 0.61, 2.7, 0.083, 4.1};
@@ -43,7 +43,8 @@ static void fill_points(atvi_idx B, double *theta) {
     for (int i = 0; i < D; i++) theta[i * B + b] = THETA[i] * (0.8 + 0.4 * atvi_math_rng_uniform(&r));
 }
 
-/* In groups of 32, on two threads, with points outside and points that fail among them: each as if it were alone. */
+/* In groups of 32, on two threads, with points outside and points that fail among them: each as if it were
+ * alone. */
 static void a_point_does_not_depend_on_its_batch(void) {
   enum { B = 77 };
   static double theta[D * B], lp[B], ll[B], gp[D * B], gl[D * B];
@@ -86,7 +87,8 @@ static void a_point_does_not_depend_on_its_batch(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Everything that predict and pointwise say at one point, against dense; rows held apart are not learnt from but judged. */
+/* Everything that predict and pointwise say at one point, against dense; rows held apart are not learnt from
+ * but judged. */
 static void check_reports(atvi_ctx *ctx, atvi_model *m, const bool *used, bool values) {
   const atvi_target *t = atvi_model_target(m);
   void *work;
@@ -183,8 +185,8 @@ static void right_draws(atvi_ctx *ctx, const atvi_target *t, how_drawn how) {
   }
 }
 
-/* Parts are those of the predictive draws: the rest of these is noise, which does not know the parts. Their sum is in the place of the
- * conditional mean, with its own variance. */
+/* Parts are those of the predictive draws: the rest of these is noise, which does not know the parts. Their
+ * sum is in the place of the conditional mean, with its own variance. */
 static void drawn_parts_belong_to_the_draws(void) {
   enum { B = 4000 };
   static double theta[D * B], whole[ROWS * B], out[3 * ROWS * B];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the basis of an emulator drops is an error of a fixed size: a sill that is a parameter does not change it. */
+/* What the basis of an emulator drops is an error of a fixed size: a sill that is a parameter does not change
+ * it. */
 #include "unit/gp/emulator_ref.h"
 #include "emulated_world.h"
 

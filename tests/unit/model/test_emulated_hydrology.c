@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The hydrograph of examples/hydrology by dense matrices: log likelihood, and its gradient in all nine parameters without a single difference,
+/* The hydrograph of examples/hydrology by dense matrices: log likelihood, and its gradient in all nine
+ * parameters without a single difference,
  *
  *   d log L = 1/2 tr((a a' - C^-1) dC) + a' dm,    a = C^-1 (y - m),
  *   C = sill share(theta) c_t + sill_d c_d + nugget I,    m and share: of the emulator.

@@ -158,7 +158,8 @@ static void runs_of_a_simulator_are_found(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Inputs without an upper bound whose runs crowd at the lower one are taken by their logarithm, unless lengths are given for what they are. */
+/* Inputs without an upper bound whose runs crowd at the lower one are taken by their logarithm, unless
+ * lengths are given for what they are. */
 static void crowded_inputs_are_taken_by_their_logarithm(void) {
   enum { N = 41 };
   double even[N], crowd[N], axis_x[3] = {0, 0.31, 1};

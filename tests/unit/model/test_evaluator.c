@@ -136,7 +136,8 @@ static void run_batches(atvi_idx group) {
 static void runs_batches_of_any_size(void) { run_batches(0); }
 static void gives_a_target_the_points_it_likes(void) { run_batches(24); }
 
-/* The sample is the same for any number of threads and any cut into batches, has each point once, and the reason. */
+/* The sample is the same for any number of threads and any cut into batches, has each point once, and the
+ * reason. */
 static void remembers_points_that_failed(void) {
   enum { N = 400 };
   static double theta[D * N], kept[3][D * ATVI_FAILED_KEPT];

@@ -2,7 +2,8 @@
 /* Pulses of all kinds, against closed forms and finite differences with frozen steps. */
 #include "events_world.h"
 
-/* dA/dt = -k A. At one time pulses act in the order of the file, with amounts from the state before all of them. */
+/* dA/dt = -k A. At one time pulses act in the order of the file, with amounts from the state before all of
+ * them. */
 static void pulses_set_and_scale(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("set.csv", "t,a,b\n0.5,1.1,2\n2.5,0.4,1\n3,0.3,2\n6.5,2.1,3\n");
@@ -43,8 +44,8 @@ static const char *const MORE =
     "pulse A = 3 at 1\npulse A += 1 at lag\npulse A += 2 when A < 0.5\ndata \"all.csv\" time t\nobserve a ~ "
     "normal(A, 0.5)\n";
 
-/* dA/dt = -k A + t/10, doses d (1 + t) at lag and 3 + lag: the amount depends on the time. In one lane the second dose comes too
- * late to be seen. */
+/* dA/dt = -k A + t/10, doses d (1 + t) at lag and 3 + lag: the amount depends on the time. In one lane the
+ * second dose comes too late to be seen. */
 static double dosed(double k, double d, double lag, double t) {
   double A = (1 - exp(-k * t)) / (k * k) * -0.1 + 0.1 * t / k;
   for (int j = 0; j < 2; j++) {
@@ -98,7 +99,8 @@ static void pulses_at_parameters(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* dA/dt = -k A, and d more whenever A falls below c; B counts, as does the amount given, and N is not touched by A. */
+/* dA/dt = -k A, and d more whenever A falls below c; B counts, as does the amount given, and N is not touched
+ * by A. */
 static double refilled(double k, double d, double c, double t, double *doses) {
   double A = 2, now = 0;
   for (*doses = 0;; (*doses)++) {
@@ -154,8 +156,9 @@ static void pulses_when_a_state_falls(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* An oscillation above q for a short while in each period of 2 pi: none is missed, nor counted twice. A condition that holds at
- * the start does not act then; a pulse at a fixed time, and one at a parameter, may make others true. */
+/* An oscillation above q for a short while in each period of 2 pi: none is missed, nor counted twice. A
+ * condition that holds at the start does not act then; a pulse at a fixed time, and one at a parameter, may
+ * make others true. */
 static void conditions_become_true_once(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("osc.csv", "t,n,e\n3,0,0\n40,2.6,140\n");
@@ -221,7 +224,8 @@ static void conditions_that_never_rest_fail(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Values, maxima and integrals of an oscillation and of a decay with pulses, also beyond the last time of the data. */
+/* Values, maxima and integrals of an oscillation and of a decay with pulses, also beyond the last time of the
+ * data. */
 static void derived_of_trajectories(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("path.csv", "t,a\n0.5,1.1\n6,0.3\n");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The models of examples/language and examples/pk: a point's result depends on no other point, and gradients are right. */
+/* The models of examples/language and examples/pk: a point's result depends on no other point, and gradients
+ * are right. */
 #include "model/model.h"
 #include "models.h"
 #include <math.h>

@@ -44,7 +44,8 @@ static void curve_has_the_closed_form(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Linear predictors of hundreds, as draws from wide priors give them; probabilities written out, behind a let, censored. */
+/* Linear predictors of hundreds, as draws from wide priors give them; probabilities written out, behind a
+ * let, censored. */
 static void wide_priors_can_be_evaluated(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("wide.csv", "x,hit,n,many\n-38.5,1,4,<3\n12.25,0,7,>2\n71,1,0,3\n");
@@ -224,7 +225,8 @@ static void the_solver_is_chosen(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Diffusion along cells: the Jacobian is a band, and implicit steps are as cheap as it is narrow. Eigenvalues reach from 0 to -4 D. */
+/* Diffusion along cells: the Jacobian is a band, and implicit steps are as cheap as it is narrow. Eigenvalues
+ * reach from 0 to -4 D. */
 static void the_solver_is_chosen_by_the_band(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("cells.csv", "t,y\n2,0.3\n4,0.6\n6,0.8\n8,0.9\n10,1\n");
@@ -245,7 +247,8 @@ static void the_solver_is_chosen_by_the_band(void) {
   atvi_ctx_free(ctx);
 }
 
-/* What is left of a dose is positive, but the explicit solver rounds it to either side of 0, where log C is undefined. */
+/* What is left of a dose is positive, but the explicit solver rounds it to either side of 0, where log C is
+ * undefined. */
 static void states_that_die_out_have_a_likelihood(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("die.csv", "t,y\n1,3\n6,1\n24,0.1\n48,0.01\n");
@@ -262,8 +265,8 @@ static void states_that_die_out_have_a_likelihood(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Immune response to an infection, at the estimates of Crauste et al. 2017 (Cell Systems 4): the pathogen is close to growing
- * without limit, and what the solver gets wrong is magnified a thousand times. */
+/* Immune response to an infection, at the estimates of Crauste et al. 2017 (Cell Systems 4): the pathogen is
+ * close to growing without limit, and what the solver gets wrong is magnified a thousand times. */
 static void tolerances_ask_the_same_of_both_solvers(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("cd8.csv", "t,l,m\n8,32860,289\n13,46727,9564\n28,3936,32705\n");
@@ -317,7 +320,8 @@ static void jumps_and_pulses_are_landed_on(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Comparisons of the time with a number, in every way to write them; on either side the solution is a polynomial. */
+/* Comparisons of the time with a number, in every way to write them; on either side the solution is a
+ * polynomial. */
 static void comparisons_with_the_time_are_landed_on(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("when.csv", "day,x,y,z\n1,0.9,0.1,0\n1.37,1.3,0.2,0.3\n3,2.2,1.4,1.1\n");
@@ -649,7 +653,8 @@ static void fixed_parameters_leave_the_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* The public options; callers with a shorter struct keep defaults, and one that was not begun with the defaults is refused. */
+/* The public options; callers with a shorter struct keep defaults, and one that was not begun with the
+ * defaults is refused. */
 static void options_of_the_library(void) {
   static const double theta[] = {0.731, 1.19, 0.385};
   atvi_ctx *ctx = test_ctx();
@@ -709,7 +714,8 @@ static void other_times_need_no_data(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Before the pulse the mean is 0, with an infinite slope of its logarithm: a missing count there changes nothing. */
+/* Before the pulse the mean is 0, with an infinite slope of its logarithm: a missing count there changes
+ * nothing. */
 static void missing_values_leave_no_trace_in_the_gradient(void) {
   atvi_ctx *ctx = test_ctx();
   const char *text = "param k ~ uniform(0, 2)\nstart 0\nstate I = 0\ndI/dt = k*I\npulse I += 1 at [5]\n"
@@ -854,7 +860,8 @@ static double operations_of(atvi_ctx *ctx, const char *path, bool interpret) {
   return n;
 }
 
-/* Operations are counted: as many whoever runs them, twice as many for twice the steps, and as known for the examples. */
+/* Operations are counted: as many whoever runs them, twice as many for twice the steps, and as known for the
+ * examples. */
 static void operations_are_counted(void) {
   static const char TEXT[] = "param r ~ uniform(0, 3)\nstart 0\nstep %s\nstate S = 1\nnext S = r*S + sin(S)\n"
                              "data \"count.csv\" time t\nobserve y ~ normal(S, 2)\n";

@@ -2,8 +2,8 @@
 /* Models that start at rest, against closed forms and finite differences with frozen steps. */
 #include "events_world.h"
 
-/* dA/dt = p u - k A at rest is p u/k, with u as it is at the start and without the pulse there; X + Y = N is conserved, and
- * the share of X is b/(a + b). Rates differ by 1e7. */
+/* dA/dt = p u - k A at rest is p u/k, with u as it is at the start and without the pulse there; X + Y = N is
+ * conserved, and the share of X is b/(a + b). Rates differ by 1e7. */
 static void states_start_at_rest(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("rest.csv", "t,a,x\n5,1.1,0.4\n7,0.3,0.9\n");
@@ -57,7 +57,8 @@ static void states_start_at_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Nothing moves, and so no error says how long steps may be; derivatives would grow with steps that are unstable. */
+/* Nothing moves, and so no error says how long steps may be; derivatives would grow with steps that are
+ * unstable. */
 static void what_stays_at_rest_has_derivatives(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("still.csv", "t,y\n24,80.1\n48,77\n96,79.3\n");
@@ -98,7 +99,8 @@ static void rows_are_seen_at_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* A dose-response curve: the label of a unit, and the columns of a row, are the inputs of a steady state, x p/(k + x). */
+/* A dose-response curve: the label of a unit, and the columns of a row, are the inputs of a steady state, x
+ * p/(k + x). */
 static void every_dose_has_its_rest(void) {
   static const char *const BLOCK[] = {"each x from \"curve.csv\"", "each row from \"curve.csv\""};
   atvi_ctx *ctx = test_ctx();
@@ -128,7 +130,8 @@ static void every_dose_has_its_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Until the start u is 3 q, v is 1 and w is 0, whatever they are later: parameters, columns and tables of all kinds. */
+/* Until the start u is 3 q, v is 1 and w is 0, whatever they are later: parameters, columns and tables of all
+ * kinds. */
 static void inputs_differ_before_the_start(void) {
   static const struct {
     const char *text;
@@ -181,7 +184,8 @@ static double switched(double a, double v, double k, double lower, double upper)
   return lower;
 }
 
-/* A switch comes to rest at the lower or the upper state, to rounding; its gradient is that of the implicit function. */
+/* A switch comes to rest at the lower or the upper state, to rounding; its gradient is that of the implicit
+ * function. */
 static void rest_is_found_to_rounding(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("switch.csv", "y\n1.3\n");
@@ -213,7 +217,8 @@ static void rest_is_found_to_rounding(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* A cascade whose states are all 0 at first has no size to measure errors by: each state is product of those before it. */
+/* A cascade whose states are all 0 at first has no size to measure errors by: each state is product of those
+ * before it. */
 static void cascades_start_from_zero(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("casc.csv", "y\n0.3\n");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What varies over time and rows: indices from columns and tables, tables of parameters. Each against the same model written out at length. */
+/* What varies over time and rows: indices from columns and tables, tables of parameters. Each against the
+ * same model written out at length. */
 #include "core/core.h"
 #include "model/model.h"
 #include "models.h"
@@ -235,7 +236,8 @@ static double natural(const double *t, const double *y, double at) {
   return sum;
 }
 
-/* Units have splines of their own, with as many knots as each of them has rows; through two knots it is a line. */
+/* Units have splines of their own, with as many knots as each of them has rows; through two knots it is a
+ * line. */
 static void units_have_their_own_splines(void) {
   static const double T[KNOTS] = {1, 3, 7.5, 20, 21}, Y[KNOTS] = {0.3, 1.2, -0.7, 0.4, 0.2},
                       AT[4] = {0, 2, 6, 22};
@@ -465,7 +467,8 @@ static void refused(const char *text, const char *first, const char *second) {
   atvi_ctx_free(ctx);
 }
 
-/* Units with their own walks, tables of their own numbers, and indices from their files, against one model with all of them. */
+/* Units with their own walks, tables of their own numbers, and indices from their files, against one model
+ * with all of them. */
 static void units(void) {
   test_file("regions.csv", "region,arm,rate\nn,high,0.3\ns,low,0.1\n");
   test_file("long.csv", "region,day,site,y\nn,2,B,9\nn,9,A,3\nn,20,A,1\ns,1,A,8\ns,4,B,5\ns,15,B,2\n");

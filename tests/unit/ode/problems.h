@@ -196,7 +196,8 @@ static TEST_UNUSED void fill_lanes(double *to, int n, const double *from) {
   for (int i = 0; i < n; i++) EACH(l) to[i * L + l] = from[i];
 }
 
-/* The epidemic with everything: burn-in without outputs, tables that jump, two pulses, one of them on an output. */
+/* The epidemic with everything: burn-in without outputs, tables that jump, two pulses, one of them on an
+ * output. */
 static const double epi_tabs[4] = {0.031, 0.31, 0.127, 0.0};
 static TEST_UNUSED const atvi_ode_stop epi_stops[9] = {
     {-1.37, 0, -1, epi_tabs},     {0.0, -1, -1, epi_tabs + 1},  {1.2, 1, -1, epi_tabs + 1},

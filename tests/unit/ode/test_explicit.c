@@ -266,7 +266,8 @@ static double log_amount(double p, double t) {
   return log(late * exp(slow * t) + early * exp(fast * t));
 }
 
-/* At the default tolerance, after A has fallen to below a millionth of its start, with steps that stability limits. */
+/* At the default tolerance, after A has fallen to below a millionth of its start, with steps that stability
+ * limits. */
 static void small_remainders_are_right(void) {
   atvi_ode_stop stop[2];
   plain_stops(stop, 2, 0, 24);
@@ -297,7 +298,8 @@ static void small_remainders_are_right(void) {
   run_close(&r);
 }
 
-/* A lane that would take a thousand times the steps it may gives up at once; the others do what they did, and their adjoint is theirs. */
+/* A lane that would take a thousand times the steps it may gives up at once; the others do what they did, and
+ * their adjoint is theirs. */
 static void hopeless_lanes_give_up(void) {
   atvi_ode_stop stop[2];
   plain_stops(stop, 2, 0, 24);

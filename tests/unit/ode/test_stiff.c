@@ -220,8 +220,8 @@ static double residual(const double *a, const double *x, const double *b, bool t
   return most;
 }
 
-/* Matrices whose lanes need different exchanges of rows, with all entries, two blocks that are mixed up, a band, or an arrow; residuals
- * to rounding. */
+/* Matrices whose lanes need different exchanges of rows, with all entries, two blocks that are mixed up, a
+ * band, or an arrow; residuals to rounding. */
 static void linear_systems(void) {
   static _Alignas(ATVI_ALIGN) double a[N * N * L], lu[N * N * L], b[N * L], x[N * L];
   static int32_t piv[N * L];

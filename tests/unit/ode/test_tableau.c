@@ -77,7 +77,8 @@ static void tsit5_has_orders_five_and_four(void) {
   CHECK(violation(&m, hat, 5) > 1e-5);
 }
 
-/* Inside a step: order `order` at every share q of it, in units of q^order. `rows`: stages, with the slope at the end. */
+/* Inside a step: order `order` at every share q of it, in units of q^order. `rows`: stages, with the slope at
+ * the end. */
 static void dense(atvi_ode_method kind, const atvi_ode_tableau *tb, int rows, int order) {
   method m = load(tb, rows);
   double b[7];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tangents along the steps: against the adjoint, whose transpose they are, and against differences of fine solutions. Events, delays and steady
- * states are in the tests of models, which have their programs. */
+/* Tangents along the steps: against the adjoint, whose transpose they are, and against differences of fine
+ * solutions. Events, delays and steady states are in the tests of models, which have their programs. */
 #include "problems.h"
 
 static double dot_in(const double *const *in, int slot, int i) { return in[slot] ? in[slot][i] : 0; }
@@ -148,7 +148,8 @@ static void is_the_derivative(void) {
   }
 }
 
-/* It serves the adjoint, which is then wrong; the tangent only uses it to find its way. (Steps are a little different with it.) */
+/* It serves the adjoint, which is then wrong; the tangent only uses it to find its way. (Steps are a little
+ * different with it.) */
 static void does_not_believe_the_jacobian(void) {
   static double right[7 * 3 * L];
   atvi_ode ode = problem(ATVI_ODE_STIFF);

@@ -101,7 +101,8 @@ static void tape_may_not_grow(void) {
   }
 }
 
-/* Runs longer than the tape go on without it. Those that arrive are done again with a longer one: nothing differs. Those that fail leave it as it is. */
+/* Runs longer than the tape go on without it. Those that arrive are done again with a longer one: nothing
+ * differs. Those that fail leave it as it is. */
 static void long_runs_are_taped_if_they_arrive(void) {
   for (int m = 0; m < 2; m++) {
     atvi_ode ode = epi_problem(m ? ATVI_ODE_STIFF : ATVI_ODE_RK45);

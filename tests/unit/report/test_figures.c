@@ -90,7 +90,8 @@ static bool inside(const atvi_contour *c, double x, double y) {
   return in;
 }
 
-/* Two normals with correlation 0.8: the regions hold their share of the draws, and the outer one is the ellipse r^2 = 5.99. */
+/* Two normals with correlation 0.8: the regions hold their share of the draws, and the outer one is the
+ * ellipse r^2 = 5.99. */
 static void contours_hold_their_mass(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;
@@ -380,7 +381,8 @@ static void arrays_have_one_scale(void) {
   atvi_ctx_free(ctx);
 }
 
-/* Zero is not on a logarithmic scale: values are left out, bands end at the bottom, lines below zero have no such scale. */
+/* Zero is not on a logarithmic scale: values are left out, bands end at the bottom, lines below zero have no
+ * such scale. */
 static void logarithmic_scales(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;

@@ -190,8 +190,8 @@ static void failed_points_are_described(void) {
   world_close(&w);
 }
 
-/* Where there are more quantities than densities, than can be paired, and than traces, single ones go before the elements of a long
- * array: of 62 parameters 0, 1 and 61, and the derived 62. */
+/* Where there are more quantities than densities, than can be paired, and than traces, single ones go before
+ * the elements of a long array: of 62 parameters 0, 1 and 61, and the derived 62. */
 static void single_quantities_go_first(void) {
   world w;
   const char *html;

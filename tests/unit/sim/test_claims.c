@@ -55,7 +55,8 @@ static atvi_idx again(atvi_claims *c, atvi_idx want, atvi_claimed *got, atvi_idx
   return n;
 }
 
-/* Ranges skip what is done, start behind the last one, and never overlap; another process finds where they end. */
+/* Ranges skip what is done, start behind the last one, and never overlap; another process finds where they
+ * end. */
 static void ranges_follow_each_other(void) {
   atvi_claimed got[N];
   begin();
@@ -116,7 +117,8 @@ static void processes_never_share_an_item(void) {
   end();
 }
 
-/* Points of a worker that ended are free at once; of one that is alive, never; of one that is silent, after its lease. */
+/* Points of a worker that ended are free at once; of one that is alive, never; of one that is silent, after
+ * its lease. */
 static void leases_expire(void) {
   atvi_claimed got[N];
   atvi_idx held;

@@ -122,7 +122,8 @@ static void shrink(atvi_idx n, atvi_idx d, const double *to, double *p) {
     for (atvi_idx j = 0; j < d; j++) p[i * d + j] *= to[j];
 }
 
-/* The range of one input has grown: no tenth of what was added is without a point, and the slices of the other are as even as ever. */
+/* The range of one input has grown: no tenth of what was added is without a point, and the slices of the
+ * other are as even as ever. */
 static void a_wider_axis_is_filled(void) {
   atvi_ctx *ctx = test_ctx();
   CHECK_OK(atvi_sim_design_fill(ctx, ATVI_DESIGN_LHS, 5, 2, 0, 40, x));
@@ -139,7 +140,8 @@ static void a_wider_axis_is_filled(void) {
   atvi_ctx_free(ctx);
 }
 
-/* The ranges of two inputs have grown: old points fill a corner, and new ones the other three parts, none of which is left out. */
+/* The ranges of two inputs have grown: old points fill a corner, and new ones the other three parts, none of
+ * which is left out. */
 static void two_wider_axes_are_filled(void) {
   atvi_ctx *ctx = test_ctx();
   CHECK_OK(atvi_sim_design_fill(ctx, ATVI_DESIGN_LHS, 5, 3, 0, 40, x));

@@ -55,7 +55,8 @@ static void add(atvi_sim_record *r, int64_t id, bool ok) {
   CHECK_OK(atvi_sim_record_add(r, &run));
 }
 
-/* The last line of a log is the reason of a program that ended badly; points that fail again are counted, until they are good. */
+/* The last line of a log is the reason of a program that ended badly; points that fail again are counted,
+ * until they are good. */
 static void failures_have_their_words(void) {
   static const double x[2] = {1, 2};
   begin();
@@ -195,7 +196,8 @@ static void a_draw_is_decided(void) {
   end();
 }
 
-/* Cut anywhere, the record has the whole lines before the cut, also that which lacks nothing but its line end, and takes new ones. */
+/* Cut anywhere, the record has the whole lines before the cut, also that which lacks nothing but its line
+ * end, and takes new ones. */
 static void a_cut_line_is_removed(void) {
   begin();
   atvi_sim_record *r = open_record();

@@ -57,7 +57,8 @@ static atvi_sim_record *open_shard(const char *name) {
   return open_record(path);
 }
 
-/* Good before failed in whatever file; of equals the last file by name, whatever the order in which they were written. */
+/* Good before failed in whatever file; of equals the last file by name, whatever the order in which they were
+ * written. */
 static void files_read_as_one_record(void) {
   atvi_sim_runs runs;
   begin();

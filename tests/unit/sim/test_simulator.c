@@ -192,7 +192,8 @@ static void failures_are_recorded_with_their_reason(void) {
   end();
 }
 
-/* Run 6 kills the process that guards the others, and later runs wait for that. No run fails: all stops, and the next call does the rest. */
+/* Run 6 kills the process that guards the others, and later runs wait for that. No run fails: all stops, and
+ * the next call does the rest. */
 static void a_killed_guard_fails_no_run(void) {
   begin();
   atvi_sim_spec spec = spec_of(
@@ -314,7 +315,8 @@ static void a_program_that_vanishes_stops_it(void) {
   end();
 }
 
-/* What the shell says of the first points is held against them when others are good, and against all when runs were good before. */
+/* What the shell says of the first points is held against them when others are good, and against all when
+ * runs were good before. */
 static void points_without_a_program_are_recorded(void) {
   begin();
   atvi_sim_spec spec = spec_of("case $ATVI_RUN in 1|2|7|8|9|10) echo lost >&2; exit 127;; esac; echo {k}");

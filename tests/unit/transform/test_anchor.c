@@ -102,8 +102,8 @@ static void messages_are_what_integration_leaves(void) {
   }
 }
 
-/* The posterior of u given location and scale, both normal, is standard normal in z: log p + ldj is -z^2/2 and a constant, the
- * logarithm of the evidence less log sqrt(2 pi). */
+/* The posterior of u given location and scale, both normal, is standard normal in z: log p + ldj is -z^2/2
+ * and a constant, the logarithm of the evidence less log sqrt(2 pi). */
 static void posterior_is_standard_normal(void) {
   for (int k = 0; k < 3; k++)
     for (int j = 0; j < 5; j++) {

@@ -157,7 +157,8 @@ static void derivative_holds(const atvi_map *m, double xi, double h, double size
   if (!fold) CHECK_ABS(dtheta, (a - b) / step, 1e-7 * (fabs(dtheta) + fabs(a) * 1e-3));
 }
 
-/* A power keeps the integral, has its derivative and inverse, and is like a logarithm at the end that it names. */
+/* A power keeps the integral, has its derivative and inverse, and is like a logarithm at the end that it
+ * names. */
 static void powers_of_logit(void) {
   const double power[] = {8, -8, 3, -1.5, -1};
   for (int k = 0; k < 5; k++) {
@@ -333,7 +334,8 @@ static void overflow_has_little_mass(void) {
   }
 }
 
-/* Distances to a bound at 0 keep their relative accuracy down to the smallest numbers; elsewhere they never become 0. */
+/* Distances to a bound at 0 keep their relative accuracy down to the smallest numbers; elsewhere they never
+ * become 0. */
 static void bounds_are_approached_not_reached(void) {
   double ldj;
   atvi_map zero = made(ATVI_MAP_LOG, 0, HUGE_VAL, 0, 1, 20), one = made(ATVI_MAP_LOG, 1, HUGE_VAL, 0, 1, 20);
