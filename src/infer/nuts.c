@@ -277,13 +277,21 @@ static void end_window(nuts *r) {
   }
 }
 
+/* The step that is accepted with this probability in a standard normal: the energy along a trajectory errs by
+ * a standard deviation of sqrt(d / 32) eps^2, and that of acceptance 2 Phi(-sd / 2) (Neal 2011). */
+static double normal_step(atvi_idx d, double accept) {
+  return sqrt(-2 * atvi_math_ndtri(0.5 * accept) / sqrt((double)d / 32));
+}
+
 /* Trees double until they span half a turn, which takes a time of pi where the metric makes the posterior a
  * standard normal: steps that are a little too short for 7 of them to span it take 15. Returns the step of
  * which 2^k - 1 span it, for the least k that leaves acceptance, of a normal posterior 2 Phi(-c eps^2), at
- * ACCEPT_LEAST. Trees of another depth say that the posterior is not like that; then it returns eps. */
+ * ACCEPT_LEAST. Trees of another depth, or steps that are much shorter than those of a normal, say that the
+ * posterior is not like that; then it returns eps. */
 static double whole_trees(const nuts *r, double eps) {
   double wanted = fmax(r->c.opts.accept, ACCEPT_LEAST), depth = 0,
          longer = sqrt(atvi_math_ndtri(0.5 * ACCEPT_LEAST) / atvi_math_ndtri(0.5 * wanted));
+  if (eps < ATVI_HALF * normal_step(r->c.d, wanted)) return eps;
   int k = 2; /* a single step of half a turn would be unstable */
   while (k < r->c.opts.max_depth && (exp2(k) - 1) * longer * eps < acos(-1)) k++;
   for (atvi_idx i = 0; i < r->c.m; i++) depth += chain_at(r, i)->tree.depth / (double)r->c.m;
