@@ -321,7 +321,7 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
   case SYM_SET:
     column = atvi_lang_set_column(e, v, x, sym);
     if (column != ATVI_NODE_NONE || e->s->status != ATVI_OK) return column;
-    atvi_lang_error(e->s, x->at, "an index set is for ranges, such as: sum(i in age: X[i])",
+    atvi_lang_error(e->s, x->at, "name an element of it: b[i in age] ~ normal(m[i], 1), sum(i in age: X[i])",
                     "'%.60s' is an index set and has no value", text);
     return ATVI_NODE_NONE;
   case SYM_FUNCTION:
