@@ -35,6 +35,7 @@ static bool add_roots(const atvi_target *t, const atvi_idx *after, const bool *o
     list[n++] = root;
     joined++;
   }
+  linked = linked && t->prior[list[0]].form == ATVI_PRIOR_LINE; /* of which locations are affine */
   if (linked && n <= ATVI_CHAIN_BAND && data->is_normal(data->user, n, list)) {
     k->n = n;
     return true;

@@ -7,6 +7,7 @@
  * are covered like those that the search for what q misses has found (vi_modes.c), and all is weighed
  * again. */
 #include "infer/vi_exact.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,19 +54,12 @@ static atvi_idx groups_wanted(const atvi_vi *v) {
   return (atvi_idx)fmax(ATVI_REPEATS, fmin(runs / each, ATVI_VI_PROBES) / L);
 }
 
-static int falling(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x < y) - (x > y);
-}
-
 /* The largest weights, from f->least on, with so much of the posterior at least: f->share. */
-static bool choose_least(frontier *f, const atvi_vi_weights *w, double want) {
-  double *sorted = reals(f, w->c.n);
-  if (!sorted) return false;
+static void choose_least(frontier *f, const atvi_vi_weights *w, double want) {
+  double *sorted = w->part_q;
   memcpy(sorted, w->w, (size_t)w->c.n * sizeof *sorted);
-  qsort(sorted, (size_t)w->c.n, sizeof *sorted, falling);
-  for (atvi_idx k = 0; k < w->c.n && f->share < want; k++) f->share += f->least = sorted[k];
-  return true;
+  qsort(sorted, (size_t)w->c.n, sizeof *sorted, atvi_math_by_value);
+  for (atvi_idx k = w->c.n - 1; k >= 0 && f->share < want; k--) f->share += f->least = sorted[k];
 }
 
 /* Systematically by weight, among the draws of large weight. */
@@ -101,7 +95,7 @@ static atvi_status open(frontier *f, const atvi_vi_weights *w, double want) {
   f->moves.stays = true;
   ATVI_TRY(atvi_infer_exact_open(v, &f->moves));
   for (atvi_idx k = 0; k < 2 * v->n_part; k++) f->log_step[k] = log(f->moves.step[k]);
-  if (!choose_least(f, w, want)) return ATVI_ENOMEM;
+  choose_least(f, w, want);
   choose_starts(f, w);
   return ATVI_OK;
 }

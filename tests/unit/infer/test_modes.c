@@ -95,6 +95,29 @@ static void normal_is_exact(void) {
   done_with(f);
 }
 
+/* With the first coordinate held one sd from its mean, the others climb to their means given that: 0.4 i + rho^i s_i. */
+static void a_fixed_coordinate_stays(void) {
+  toy t = {.lik = toy_chain};
+  toy_set(&t, 5, -20, 20);
+  found f = seek(&t, "surjection", 3, 2);
+  atvi_climb_batch b;
+  atvi_climb *c;
+  double theta[5] = {0.3, 1, 0, 1.7, 1.1}, x[5];
+  atvi_infer_space_inv(f.s, 1, theta, x);
+  CHECK_OK(atvi_infer_climb_batch_new(f.s, f.pool, 1, &b));
+  CHECK_OK(atvi_infer_climbs_new(f.pool, 5, 1, x, &c));
+  c->fixed = 0;
+  c->strict = true;
+  CHECK(atvi_infer_climbs_run(&b, 1, (atvi_climb *const[]){c}, 300));
+  CHECK(c->x[0] == x[0]);
+  atvi_infer_space_fwd(f.s, 1, c->x, theta);
+  for (int i = 1; i < 5; i++) {
+    double sd = 0.3 * (i + 1);
+    CHECK_ABS(theta[i], 0.4 * i + pow(TOY_RHO, i) * sd, 0.15 * sd); /* climbs end 0.01 nats below */
+  }
+  done_with(f);
+}
+
 /* N(0, I) with a N(0, 10^2) prior, no bounds: log pi and evidence. The map's scale is that of draws, and is
  * of no matter. */
 static void normal_prior(void) {
@@ -466,8 +489,8 @@ static void memory_may_fail(void) {
   done_with(f);
 }
 
-TESTS({"normal_is_exact", normal_is_exact}, {"normal_prior", normal_prior},
-      {"three_modes_2d", three_modes_2d}, {"three_modes_6d", three_modes_6d},
+TESTS({"normal_is_exact", normal_is_exact}, {"fixed", a_fixed_coordinate_stays},
+      {"normal_prior", normal_prior}, {"three_modes_2d", three_modes_2d}, {"three_modes_6d", three_modes_6d},
       {"three_modes_surjection", three_modes_surjection}, {"most_is_kept_to", most_is_kept_to},
       {"low_modes_are_left_out", low_modes_are_left_out}, {"banana_is_one", banana_is_one},
       {"flat_is_one", flat_is_one}, {"failures_are_gone_round", failures_are_gone_round},
